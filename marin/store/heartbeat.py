@@ -1,4 +1,4 @@
-"""One background thread for what a process does again and again, because a thread for each costs more than its work."""
+"""One background thread for all repeated work of a process, because a thread for each costs more than its work."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import threading
 import time
 from collections.abc import Callable
 
-IDLE = 2.0  # seconds between looks when nothing beats
+IDLE = 2.0  # seconds between wake-ups without beats
 
 
 class HeartbeatThread:
-    """Calls each of its beats again and again, one after the other, until it says no or is removed."""
+    """A thread that calls each beat again and again, one after the other, until it returns False or is removed."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -22,7 +22,7 @@ class HeartbeatThread:
         self._until = 0.0  # when the thread looks again
 
     def add(self, beat: Callable[[], bool], every: float) -> None:
-        """beat: returns whether it wants to go on. every: seconds; the first comes after as many."""
+        """Add a beat. beat: returns whether to continue. every: seconds before each call, also the first."""
         due = time.monotonic() + every
         with self._lock:
             self._beats[beat] = (due, every)
@@ -33,7 +33,7 @@ class HeartbeatThread:
                 self._wake.set()
 
     def remove(self, beat: Callable[[], bool]) -> None:
-        """It may be under way just now."""
+        """Remove a beat. A call of the beat may still be running."""
         with self._lock:
             self._beats.pop(beat, None)
 
@@ -60,9 +60,9 @@ _threads: dict[str, HeartbeatThread] = {}
 
 
 def heartbeat_thread(name: str = "leases") -> HeartbeatThread:
-    """This process's own of that name."""
+    """Return this process's thread of that name."""
     return _threads.get(name) or _threads.setdefault(name, HeartbeatThread(name))
 
 
-# The leases of a process are not its child's, and its threads do not run there.
+# A child process does not own its parent's leases, and the parent's threads do not run there.
 os.register_at_fork(after_in_child=_threads.clear)

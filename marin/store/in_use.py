@@ -1,13 +1,14 @@
-"""What runs need from a store while they last, so that ``marin gc`` leaves it alone.
+"""The needs of running experiments, so that ``marin gc`` leaves their outputs alone.
 
 ::
 
-    {prefix}/.marin/uses/<run>.json          what a run reads and makes; stays, so that gc knows recent runs
-    {prefix}/.marin/uses/<run>.beat          there while the run lasts; rewritten, as a lease is
-    {prefix}/.marin/gc.json                  what gc is about to take away: its batch
+    {prefix}/.marin/uses/<run>.json          needs of a run: its inputs and outputs; stays, so that gc knows recent runs
+    {prefix}/.marin/uses/<run>.beat          exists while the run lasts; rewritten like a lease
+    {prefix}/.marin/gc.json                  the batch that gc is about to delete
 
-A run first says what it needs, then looks at the batch, then at what it needs. gc first says what it takes, then looks
-at the needs of all runs. Whoever comes second sees the other: gc leaves it, or the run waits for the batch to pass.
+A run first writes its needs, then reads the batch, then checks that its inputs exist. gc first writes its batch, then
+reads the needs of all runs. The second of the two sees the first: gc leaves the output, or the run waits until the
+batch is done.
 """
 
 from __future__ import annotations
@@ -32,20 +33,20 @@ from marin.store.process import this_process
 from marin.store.record import Record
 from marin.store.store import Store
 
-TURN = "gc"  # whose turn it is to delete: a lease like a step's
+TURN = "gc"  # the lease for deleting, which works like a step's
 BEAT_EVERY = 10.0  # seconds; a lease's expiry is several of them
-RECENT = 1.0  # days: what a run needed that began since stays; it may have been killed, and be run again
-SHORT = 16  # digits of an identity: a run may need a hundred thousand
+RECENT = 1.0  # days: needs of runs that began since stay, because a killed run may be started again
+SHORT = 16  # digits of an identity: a run may need a hundred thousand identities
 
 
 class Needs(Document, frozen=True, kw_only=True):
-    """What must stay, or, of gc, what goes."""
+    """The outputs that a run needs, or that gc is about to delete."""
 
     experiment: str = ""
-    whole: bool = False  # of a run of all of its experiment: no other step is a part of it
-    # These two have no default: what lacks them is no such file, rather than one that needs nothing.
-    identities: list[str]  # their first digits
-    attempts: list[str]  # directories that are read
+    whole: bool = False  # the run covers its whole experiment, which has no other steps
+    # These two have no default: a file without them is malformed, and must not be read as needing nothing.
+    identities: list[str]  # first digits
+    attempts: list[str]  # directories to read
     code: list[str] = msgspec.field(default_factory=list[str])  # digests of stored code and lists of outside data
 
     @classmethod
@@ -60,7 +61,7 @@ class Needs(Document, frozen=True, kw_only=True):
         )
 
     def meets(self, other: Needs) -> bool:
-        """Is something of the one in the other?"""
+        """Do the two share an identity, a directory or a digest?"""
         pairs = ((other.identities, self.identities), (other.attempts, self.attempts), (other.code, self.code))
         return not all(set(theirs).isdisjoint(mine) for theirs, mine in pairs)
 
@@ -73,7 +74,7 @@ NOTHING = Needs(identities=[], attempts=[])
 
 
 def turn_name(token: int) -> str:
-    """What the lease of a turn calls its attempt; there is no such directory."""
+    """Return the attempt's name in the lease for deleting; there is no such directory."""
     return f"{GC}/{token:04d}"
 
 
@@ -85,7 +86,7 @@ def needs_of(
     *,
     whole: bool = False,
 ) -> Needs:
-    """identities: what is read or made. records: what is there of it."""
+    """Return the needs of a run. identities: outputs to read or build. records: the ones that exist."""
     every = list(records)
     return Needs(
         experiment=experiment,
@@ -97,7 +98,7 @@ def needs_of(
 
 
 class Uses:
-    """One run's own. Use as a context manager around everything that reads the store or writes to it."""
+    """The needs of one run. Use it as a context manager around everything that reads or writes the store."""
 
     def __init__(
         self,
@@ -106,7 +107,7 @@ class Uses:
         on_message: Callable[[str], None] = lambda _: None,
         watch: Watch | None = None,
     ) -> None:
-        """on_message: what it waits for, in words. watch: judges whether a gc that stands still is dead."""
+        """on_message: takes messages about waiting. watch: judges whether a gc without a beat is dead."""
         self.store, self.experiment, self.on_message = store, experiment, on_message
         now = time.time()  # to the millisecond: names say which of two runs began later
         moment = f"{time.strftime('%Y%m%dT%H%M%S', time.localtime(now))}{int(now * 1000) % 1000:03d}"
@@ -130,14 +131,14 @@ class Uses:
 
     def __exit__(self, *_: object) -> None:
         heartbeat_thread().remove(self._beat)
-        with self._lock, suppress(MarinError, OSError):  # a beat that was under way has ended
+        with self._lock, suppress(MarinError, OSError):  # a running beat has ended
             self._ended = True
             self.store.objects.remove([self._beat_name])
 
     def add(self, needs: Needs, records: Collection[Record]) -> None:
-        """From now on gc leaves these alone. records: what must be there, by the directory that the plan saw.
+        """Add needs, which gc leaves alone from now on. records: outputs that must exist where the plan saw them.
 
-        Waits while gc is taking some of it away. Raises StalePlan if some of it is gone.
+        Waits while gc is deleting a needed output. Raises StalePlan if one is gone.
         """
         if not self.needs.holds(needs):
             self.needs = Needs.union([self.needs, needs])
@@ -149,13 +150,15 @@ class Uses:
         gone = _gone(self.store, records)
         if gone:
             raise StalePlan(
-                f"{', '.join(record.name for record in gone[:3])}{' …' if len(gone) > 3 else ''}: made again or taken "
-                f"away by `marin gc` since this was planned ({gone[0].attempt}); run again"
+                f"{', '.join(record.name for record in gone[:3])}{' …' if len(gone) > 3 else ''}: rebuilt, or deleted "
+                f"by `marin gc`, since this was planned ({gone[0].attempt}); run again"
             )
 
     def _let_pass(self, needs: Needs) -> None:
-        """Wait for gc's turn where gc is taking some of this. A gc that only stood still finds its turn taken when it
-        wakes up, and deletes nothing; what one that was killed left is well: a record that is there has all its files.
+        """Wait for the lease for deleting if gc's batch holds one of these needs.
+
+        A gc that was only suspended finds its lease taken when it wakes up, and deletes nothing. A killed gc does no
+        harm: every remaining record has all its files.
         """
         has_said = False
 
@@ -168,7 +171,7 @@ class Uses:
         def waiting(other: LeaseDocument) -> None:
             nonlocal has_said
             if not has_said:
-                self.on_message(f"`marin gc` of {other.holder} is taking away what this run needs; waiting for it")
+                self.on_message(f"`marin gc` of {other.holder} is deleting outputs that this run needs; waiting for it")
                 has_said = True
 
         turn = acquire_in_turn(take, waiting)
@@ -180,7 +183,7 @@ class Uses:
         return f"{USES}/{self.run}.beat"
 
     def _beat(self) -> bool:
-        with self._lock, suppress(MarinError, OSError):  # the store is away for a moment
+        with self._lock, suppress(MarinError, OSError):  # the store is unreachable for a moment
             if not self._ended:
                 self._lease = replace(self._lease, beat=self._lease.beat + 1)
                 self.store.objects.write(self._beat_name, self._lease.to_bytes())
@@ -188,7 +191,10 @@ class Uses:
 
 
 def _gone(store: Store, records: Collection[Record]) -> list[Record]:
-    """Those whose directories do not hold an output any more. gc removes the record and then that mark, before data."""
+    """Return the records whose outputs are gone: neither the store nor the directory holds the record any more.
+
+    gc deletes an output's record first, then the record in its directory, then its data.
+    """
     marks = {f"{record.attempt}/{RECORD}": record for record in records}
     there = store.objects.read_many(list(marks))
     unmarked = [record for mark, record in marks.items() if mark not in there]
@@ -198,7 +204,7 @@ def _gone(store: Store, records: Collection[Record]) -> list[Record]:
 
 @dataclass(frozen=True)
 class Run:
-    """beat: None once it has ended."""
+    """One run that wrote its needs. beat: None once the run has ended."""
 
     name: str
     needs: Needs
@@ -206,7 +212,7 @@ class Run:
 
 
 def read_runs(store: Store) -> list[Run]:
-    """Every run that said what it needs: first what, then whether it still lasts. Raises CorruptRecord."""
+    """Return every run that wrote its needs. Reads the needs before the beats. Raises CorruptRecord."""
     names = [f"{USES}/{name}" for name in store.objects.list(USES)]
     needs = store.objects.read_many([name for name in names if name.endswith(".json")])
     beats = store.objects.read_many([name for name in names if name.endswith(".beat")])
@@ -226,7 +232,7 @@ def read_runs(store: Store) -> list[Run]:
 
 
 def read_batch(store: Store) -> Needs | None:
-    """What gc is taking away, if it is at work or was killed at it. Raises CorruptRecord."""
+    """Return the batch of a gc that is deleting, or was killed while deleting; else None. Raises CorruptRecord."""
     content = store.objects.read(GC_BATCH)
     return None if content is None else _parsed(content, f"{store.prefix}/{GC_BATCH}")
 
@@ -236,5 +242,5 @@ def _parsed(content: bytes, where: str) -> Needs:
         return Needs.parse(content)
     except BadDocument as error:
         raise CorruptRecord(
-            f"{where} is not readable ({error}); if nobody runs anything in this store, delete it"
+            f"{where} is not readable ({error}); if nothing runs on this store, delete the file"
         ) from error

@@ -1,7 +1,8 @@
-"""What is committed in a store: one sweep of plain facts, for every reader.
+"""The committed outputs of a store, read in one sweep.
 
-An output is committed when its lease goes from held to committed; then its writer makes the record visible. Where the
-writer died in between, only the lease names the output. It counts all the same, and whoever uses it finishes that.
+An output is committed when its lease goes from held to committed. Then its writer makes the record visible. If the
+writer died in between, only the lease names the output. Such an output counts as committed, and its first user makes
+the record visible.
 """
 
 from __future__ import annotations
@@ -17,18 +18,18 @@ from marin.store.store import Store
 
 
 class Inventory:
-    """What is committed, by identity. One or two listings, and reads side by side; writes nothing."""
+    """The committed outputs, by identity. Takes one or two listings and concurrent reads; writes nothing."""
 
     records: dict[str, Record]  # every committed output, the latest of each step
     visible: dict[str, Record]  # those with a visible record
     invisible: dict[str, Record]  # those that only a lease names, which may replace a visible one
     damage: dict[str, str]  # why a record, or a lease that may stand for one, cannot be read
     contents: dict[str, bytes]  # the visible record objects
-    leased: set[str]  # what was ever leased, as far as that was listed
-    leases: dict[str, LeaseDocument]  # of steps without a visible record, and those that somebody asked for
+    leased: set[str]  # identities that were ever leased, as far as they were listed
+    leases: dict[str, LeaseDocument]  # of steps without a visible record, and other leases that were asked for
 
     def __init__(self, store: Store, identities: Collection[str] | None = None, *, every_lease: bool = False) -> None:
-        """identities: None for all. every_lease: also those beside visible records, each of which is one more read."""
+        """identities: None for all. every_lease: also read leases of steps with a visible record, one read for each."""
         self.store = store
         self.visible, self.invisible, self.damage, self.leases = {}, {}, {}, {}
         self.contents = store.record_contents(identities)
@@ -48,7 +49,7 @@ class Inventory:
         return sorted(self.records.values(), key=lambda each: (each.provenance.ended, each.name), reverse=True)
 
     def read_leases(self, identities: Iterable[str], *, visible: bool = True) -> None:
-        """visible: also of steps whose record is visible; a later attempt may have been committed since."""
+        """Read leases. visible: also of steps with a visible record, because a later attempt may be committed."""
         unread = (set(identities) & self.leased) - self.leases.keys()
         if not visible:
             unread -= self.contents.keys()
@@ -74,7 +75,7 @@ class Inventory:
             self.records[identity] = self.invisible[identity] = record
 
     def find(self, identity: str) -> Record | None:
-        """The output of one more step, which was not among those that were asked for. Raises CorruptRecord."""
+        """Return the output of one more step, which need not be in the inventory yet. Raises CorruptRecord."""
         if identity not in self.records and (record := self.store.visible(identity)) is not None:
             self.records[identity] = self.visible[identity] = record
         elif identity not in self.records and (record := self.store.record(identity)) is not None:
@@ -86,19 +87,19 @@ class Inventory:
         return identity not in self.damage and (record is None or record.token < lease.token)
 
     def _read(self, names: Iterable[str]) -> list[tuple[str, bytes]]:
-        """Without the empty ones that a power cut leaves."""
+        """Read objects, without the empty ones that a power cut leaves."""
         found = self.store.objects.read_many(sorted(names))
         return [(name, content) for name, content in found.items() if content]
 
 
 @paused()
 def read_inventory(store: Store) -> Inventory:
-    """Raises BadPrefix where there is no store."""
+    """Return the inventory of a store. Raises BadPrefix if there is no store."""
     must_exist(store)
     return Inventory(store)
 
 
 def must_exist(store: Store) -> None:
-    """Raises BadPrefix: a command that looks must not take a misspelt prefix for an empty store."""
+    """Raise BadPrefix if there is no store: a reading command must not take a misspelt prefix for an empty store."""
     if not store.objects.list(OWN):
         raise BadPrefix(f"there is no store at {store.prefix}; --prefix names the one to look at")

@@ -1,4 +1,4 @@
-"""Where a store keeps what: the path of every control file, relative to the store's prefix.
+"""The layout of a store: the path of every control file, relative to the store's prefix.
 
 ::
 
@@ -6,17 +6,17 @@
     {prefix}/.marin/records/<identity>.json          the commit; one listing answers "what exists"
     {prefix}/.marin/leases/<identity>.json           who is writing; every change is conditional
     {prefix}/.marin/index/records-<digit>            packs of records, a pure cache: see store.record_packs
-    {prefix}/.marin/actions/<action>-<identity>      which outputs an action has given (the name is all): early cutoff
+    {prefix}/.marin/actions/<action>-<identity>      outputs of an action (empty files, for early cutoff)
     {prefix}/.marin/superseded/<identity>.<token>.json   records that a rebuild replaced or gc took, for lineage
-    {prefix}/.marin/superseded/<identity>.mirrored-<root>.json   of what mirrored outputs were made from elsewhere
-    {prefix}/.marin/revocations/<root>.jsonl         bytes that somebody declared bad, with the reason
+    {prefix}/.marin/superseded/<identity>.mirrored-<root>.json   records of ancestors of mirrored outputs
+    {prefix}/.marin/revocations/<root>.jsonl         bytes that a person declared bad, with the reason
     {prefix}/.marin/stamps/<op>--<attempt>           times of files that were touched, verified and found right
-    {prefix}/.marin/verified/<time>-<…>.json         which outputs `marin audit --bytes` found right, when
-    {prefix}/.marin/code/<digest>.json               what a code fingerprint is made of, by its digest
-    {prefix}/.marin/outside/<digest>.json            what outside data was made of, by its digest
-    {prefix}/.marin/accepted/<identity>.jsonl        drift that somebody accepted, with the reason
+    {prefix}/.marin/verified/<time>-<…>.json         outputs that `marin audit --bytes` found right, and when
+    {prefix}/.marin/code/<digest>.json               the parts of a code fingerprint, by its digest
+    {prefix}/.marin/outside/<digest>.json            the parts of outside data, by its digest
+    {prefix}/.marin/accepted/<identity>.jsonl        drift that a person accepted, with the reason
     {prefix}/.marin/state/<identity>/                work in progress that survives attempts
-    {prefix}/.marin/uses/, gc.json, gc/              what runs need, and what gc is taking away: see store.in_use
+    {prefix}/.marin/uses/, gc.json, gc/              needs of runs, and outputs that gc is deleting: see store.in_use
     {prefix}/.marin/runs/<time>-<experiment>.jsonl   events of each run
     {prefix}/.marin/pages/<experiment>.html          the experiment's page
     {prefix}/.marin/locks/                           on a disk: one writer of a control file at a time
@@ -46,17 +46,17 @@ GC_BATCH = f"{OWN}/gc.json"
 RUNS = f"{OWN}/runs"
 PAGES = f"{OWN}/pages"
 LOCKS = f"{OWN}/locks"
-CONDITIONS = f"{OWN}/conditions"  # where a store is asked whether it keeps conditions
+CONDITIONS = f"{OWN}/conditions"  # for the test whether a store honours conditions
 
 # Below an attempt's directory.
 RECORD = f"{OWN}/record.json"
 MANIFEST = f"{OWN}/manifest.json"
 FAILURE = f"{OWN}/failure.json"
 LOG = f"{OWN}/log.txt"
-MADE_BY = f"{OWN}/made_by.json"  # of work in progress: what it was made by
-MIRROR = f"{OWN}/mirror.json"  # what this attempt copies
-ARRIVED = f"{OWN}/verified.jsonl"  # each file of it that has arrived whole
-PARTIAL = f"{OWN}/partial"  # on a disk: files on their way
+MADE_BY = f"{OWN}/made_by.json"  # code and inputs of work in progress
+MIRROR = f"{OWN}/mirror.json"  # the output that this attempt copies
+ARRIVED = f"{OWN}/verified.jsonl"  # each copied file that has arrived whole
+PARTIAL = f"{OWN}/partial"  # on a disk: files that are being copied
 
 LABEL_LENGTH = 60  # characters of a name in a path
 
@@ -70,7 +70,7 @@ def lease_name(identity: str) -> str:
 
 
 def superseded_name(identity: str, token: str) -> str:
-    """token: of the record that was replaced, four digits; or what else tells it from others."""
+    """Return the name of a replaced record. token: its token in four digits, or another text that tells it apart."""
     return f"{SUPERSEDED}/{identity}.{token}.json"
 
 
@@ -91,16 +91,16 @@ def accepted_name(identity: str) -> str:
 
 
 def state_name(identity: str) -> str:
-    """A folder."""
+    """Return the folder of a step's work in progress."""
     return f"{STATE}/{identity}"
 
 
 def attempt_directory(op: str, label: str, identity: str, token: int) -> str:
-    """Where an attempt writes, below the store."""
+    """Return the directory of an attempt, below the store."""
     return f"{slug(op)}/{f'{slug(label)}-' if label else ''}{identity[:12]}.{token:04d}"
 
 
 def slug(name: str) -> str:
-    """A name that is safe as one path component on every store, and short."""
+    """Return a short name that is safe as one path component on every store."""
     safe = re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-.")
     return safe[:LABEL_LENGTH] or "unnamed"

@@ -1,10 +1,10 @@
-"""One writer per identity, without trusting any clock but one's own.
+"""Leases: one writer for each identity, without trusting any clock but one's own.
 
-A lease is one object that every change replaces conditionally, so of many racers one wins. A live
-holder raises ``beat``; others judge it dead when they have *watched* the beat stand still for
+A lease is one object. Every change replaces it conditionally, so one of many racers wins. A live
+holder raises ``beat``. Others judge the holder dead when they have *watched* the beat stand still for
 ``EXPIRY`` seconds of their own monotonic clock, or at once when they can see that its process is
-gone. ``token`` grows with every holder. Committing is itself a conditional replacement
-(held → committed), so a holder that was taken over can never commit, however late it wakes.
+gone. ``token`` grows with every holder. A commit is also a conditional replacement
+(held → committed), so a holder that lost its lease can never commit, however late it wakes.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from marin.store.objects.objects import Objects
 from marin.store.process import Holder, this_process
 
 logger = logging.getLogger(__name__)
-EXPIRY = 60.0  # seconds without a beat, as watched by the one who waits
+EXPIRY = 60.0  # seconds without a beat, by the clock of the process that waits
 BEAT_EVERY = 2.0  # seconds
-LOOK_SECONDS = 0.5  # between looks at a lease that somebody else holds
+LOOK_SECONDS = 0.5  # between reads of a lease that another process holds
 
 
 class State(StrEnum):
@@ -39,7 +39,7 @@ class State(StrEnum):
 
 
 class LeaseDocument(Versioned, frozen=True, kw_only=True):
-    """What the lease object holds."""
+    """The content of a lease object."""
 
     state: State
     token: int  # grows with every holder
@@ -48,8 +48,8 @@ class LeaseDocument(Versioned, frozen=True, kw_only=True):
     since: str  # for people only; never compared
     beat: int = 0  # grows while the holder lives
     progress: str = ""  # for people
-    claim: str = ""  # no two takings share one
-    collected: str = ""  # why `marin gc` took the output away; plans show it until somebody makes it again
+    claim: str = ""  # unique to each acquisition
+    collected: str = ""  # why `marin gc` deleted the output; plans show it until a rebuild
 
     def to_bytes(self) -> bytes:
         return self.to_json()
@@ -59,12 +59,12 @@ class LeaseDocument(Versioned, frozen=True, kw_only=True):
         return f"{verb} by {self.holder} since {self.since}; log: {self.attempt}/{LOG}"
 
     def is_same_hold(self, other: LeaseDocument) -> bool:
-        """Another beat or state of one taking of the lease."""
+        """Do both documents come from the same acquisition of the lease?"""
         return (self.token, self.claim) == (other.token, other.claim)
 
 
 def parse_lease(content: bytes, where: str) -> LeaseDocument:
-    """Raises CorruptRecord if it cannot be read, names an output outside of the store or is of a later format."""
+    """Parse a lease. Raises CorruptRecord if it is unreadable, of a later format, or names an output elsewhere."""
     remedy = "if nobody runs this step, delete the file and run again"
     lease = LeaseDocument.parse_file(content, where, "lease", remedy)
     if lease.attempt.startswith("/") or ".." in lease.attempt.split("/"):
@@ -75,13 +75,16 @@ def parse_lease(content: bytes, where: str) -> LeaseDocument:
 
 
 def read_lease(objects: Objects, identity: str) -> LeaseDocument | None:
-    """None if there is none, or only the empty file that a power cut leaves. Raises CorruptRecord."""
+    """Return the lease of an identity, or None. The empty file that a power cut leaves counts as none.
+
+    Raises CorruptRecord.
+    """
     content = objects.read(lease_name(identity))
     return parse_lease(content, lease_name(identity)) if content else None
 
 
 class Watch:
-    """How long each foreign lease has stood still, by our own clock. Keep one per driver."""
+    """A watch over foreign leases: how long each has had no beat, by our own clock. Keep one for each driver."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic, expiry: float | None = None) -> None:
         """expiry: None for EXPIRY."""
@@ -100,13 +103,13 @@ class Watch:
         return now - known[1] > self.expiry
 
 
-_abandoned: set[LeaseDocument] = set()  # holds of this process that it could not give back, or does not know it has
+_abandoned: set[LeaseDocument] = set()  # leases of this process that it could not release, or may hold unknowingly
 
 
 class Lease:
-    """Our own hold on one identity. Use ``acquire``; then ``commit`` or ``release``.
+    """Our own lease on one identity. Use ``acquire``; then ``commit`` or ``release``.
 
-    lost: why it is not ours any more ("" while it is). taken_by: who has it instead.
+    lost: why the lease is no longer ours ("" while it is). taken_by: the new holder's lease.
     """
 
     def __init__(
@@ -129,8 +132,10 @@ class Lease:
         return self.document.token
 
     def start_beating(self, on_loss: Callable[[], None], every: float | None = None) -> None:
-        """Renew in the background; ``on_loss()`` is called once if somebody took over, or may have: the store did not
-        take a beat for EXPIRY seconds. every: None for BEAT_EVERY.
+        """Renew the lease in the background. every: None for BEAT_EVERY.
+
+        Calls ``on_loss()`` once if another process took over, or may have, because the store accepted no beat for
+        EXPIRY seconds.
         """
         failing: float | None = None  # since when
 
@@ -145,15 +150,15 @@ class Lease:
                 except LeaseLost:
                     on_loss()
                     return False
-                except (MarinError, OSError) as error:  # the store is away for a moment, or for good
+                except (MarinError, OSError) as error:  # the store is unreachable for a moment, or for longer
                     failing = failing if failing is not None else began
                     if time.monotonic() - failing <= EXPIRY:
                         logger.info("the lease of %s could not be renewed just now: %s", self.document.attempt, error)
                         return True
                     self.lost = (
-                        f"{self.document.attempt}: this attempt (token {self.token}) could not renew its lease for "
-                        f"{EXPIRY:.0f} s ({error}), so that others may take the step over: it was stopped. Nothing of "
-                        "it was committed; run again when the store answers"
+                        f"{self.document.attempt}: this attempt (token {self.token}) was stopped because it could not "
+                        f"renew its lease for {EXPIRY:.0f} s ({error}), and others may take the step over. It "
+                        "committed nothing; run again when the store answers"
                     )
                     on_loss()
                     return False
@@ -164,36 +169,39 @@ class Lease:
         heartbeat_thread().add(beat, every if every is not None else BEAT_EVERY)
 
     def stop_beating(self) -> None:
-        """When this returns, ``on_loss`` is not called any more."""
+        """Stop renewing. ``on_loss`` is not called after this returns."""
         self._stop = True
         if self._beat is not None:
             heartbeat_thread().remove(self._beat)
         with self._lock:
-            """A beat that was under way has ended."""
+            """A running beat has ended."""
 
     def renew(self) -> None:
-        """When this returns, nobody had taken over. Raises LeaseLost."""
+        """Renew the lease now. Raises LeaseLost if another process took over."""
         with self._lock:
             self._replace(structs.replace(self.document, beat=self.document.beat + 1, progress=self._progress))
 
     def report(self, progress: str) -> None:
-        """Shown to everybody with the next beat."""
+        """Set the progress that the next beat publishes."""
         self._progress = progress
 
     def raise_token(self, above: int, attempt_of: Callable[[int], str]) -> None:
-        """Before anything is written: somebody removed lease objects, and a record has a later token than ours."""
+        """Raise our token above a record's later token, which exists if somebody removed lease objects.
+
+        Call it before anything is written.
+        """
         token = unused_token(self.objects, above, attempt_of)
         self._replace(structs.replace(self.document, token=token, attempt=attempt_of(token)))
 
     def commit(self) -> None:
-        """The point of no return. Raises LeaseLost if somebody took over."""
+        """Commit: the point of no return. Raises LeaseLost if another process took over."""
         self._finish(State.COMMITTED)
 
     def release(self, *, forget_collected: bool = False) -> None:
-        """Give it back without a result, unless it is committed. forget_collected: nothing was taken away after all.
+        """Release the lease without a result, unless it is committed. forget_collected: gc deleted nothing after all.
 
-        No error if it is somebody else's, or if the store cannot take it: then it ends with this process, or when
-        its beat has stood still long enough.
+        Raises no error if another process holds the lease, or if the store cannot be written. In the latter case the
+        lease ends with this process, or after EXPIRY seconds without a beat.
         """
         if self.document.state is not State.HELD:
             return
@@ -212,7 +220,7 @@ class Lease:
         self.stop_beating()
 
     def _replace(self, new: LeaseDocument) -> None:
-        """Raises LeaseLost if the lease is not ours any more."""
+        """Replace the lease object. Raises LeaseLost if the lease is no longer ours."""
         if self.objects.compare_and_swap(lease_name(self.identity), self.document.to_bytes(), new.to_bytes()):
             self.document = new
             return
@@ -220,10 +228,10 @@ class Lease:
             now = read_lease(self.objects, self.identity)
         except CorruptRecord as error:
             self._lose(None, str(error))
-        if now == new:  # a write whose answer was lost on the way
+        if now == new:  # our write succeeded and its answer was lost
             self.document = new
         elif now is not None and now.state is State.HELD and now.is_same_hold(self.document) and now != self.document:
-            self.document = now  # the same, one write earlier
+            self.document = now  # our own lease, one write earlier
             self._replace(new)
         else:
             self._lose(now, now.describe() if now is not None else "its lease object was deleted")
@@ -232,7 +240,7 @@ class Lease:
         self.taken_by = to
         self.lost = (
             f"{self.document.attempt}: this attempt (token {self.token}) was taken over: {who}. "
-            "It may not commit; the other attempt's result counts"
+            "It cannot commit; the other attempt's result counts"
         )
         raise LeaseLost(self.lost)
 
@@ -249,11 +257,11 @@ def acquire(
     collecting: str = "",
     seen: bytes | None = _UNREAD,
 ) -> Lease | LeaseDocument:
-    """Our lease, or the lease of who has it.
+    """Acquire the lease of an identity. Return our lease, or the current holder's lease.
 
-    attempt_of(token) names the attempt's directory. may_take_over: is the holder of this foreign lease dead?
-    collecting: what the lease says of an output that is taken away under it. seen: what the lease object holds, where
-    the caller has just read it; None if there is none.
+    attempt_of: names the attempt's directory by token. may_take_over: is the holder of this foreign lease dead?
+    collecting: why gc deletes the output under this lease. seen: the lease object's content, if the caller has just
+    read it; None if there is none.
     """
     content = objects.read(lease_name(identity)) if seen is _UNREAD else seen
     current = parse_lease(content, lease_name(identity)) if content else None
@@ -272,10 +280,10 @@ def acquire(
     try:
         won = objects.compare_and_swap(lease_name(identity), content, mine.to_bytes())
     except MarinError:
-        _abandoned.add(mine)  # it may have been written all the same
+        _abandoned.add(mine)  # the lease may have been written nevertheless
         raise
     winner = mine if won else read_lease(objects, identity)
-    if winner == mine:  # also a write whose answer was lost on the way
+    if winner == mine:  # also if our write succeeded and its answer was lost
         if current is not None and current.state is State.HELD:
             logger.info("took %s over: %s", mine.attempt, current.describe())
         logger.debug("%s has a lease, token %d", mine.attempt, token)
@@ -284,7 +292,7 @@ def acquire(
 
 
 def acquire_in_turn[T](take: Callable[[], T | LeaseDocument], waiting: Callable[[LeaseDocument], None]) -> T:
-    """What ``take`` gives once nobody else has the lease. waiting: called with each look at the lease of who has it."""
+    """Wait until ``take`` returns something other than a foreign lease. waiting: called with each foreign lease."""
     while isinstance(taken := take(), LeaseDocument):
         waiting(taken)
         time.sleep(LOOK_SECONDS)
@@ -292,7 +300,7 @@ def acquire_in_turn[T](take: Callable[[], T | LeaseDocument], waiting: Callable[
 
 
 def unused_token(objects: Objects, above: int, attempt_of: Callable[[int], str]) -> int:
-    """The next one whose directory nobody has written to, also where lease objects were removed or edited."""
+    """Return the next token whose directory is unused, also if lease objects were removed or edited."""
     token = above + 1
     while objects.list(f"{attempt_of(token)}/.marin"):
         token += 1

@@ -1,4 +1,4 @@
-"""What was made from what: every output that a store knows of, those that rebuilds replaced included."""
+"""The lineage of outputs: the inputs and readers of every output that a store knows, also of replaced ones."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from marin.store.inventory import Inventory
 from marin.store.record import Record, parse_record
 from marin.store.store import Store
 
-ADOPT = "adopt"  # op of outputs that came in from outside
-PINNED = "pinned"  # op of steps that stand for an output by its path
+ADOPT = "adopt"  # op of outputs adopted from outside the store
+PINNED = "pinned"  # op of steps that name an output by its path
 
 
 class Output(NamedTuple):
-    """One output that exists or existed. An identity has several if it was rebuilt with other bytes."""
+    """One output that exists or existed. An identity has several if a rebuild gave other bytes."""
 
     identity: str
     root: str
@@ -27,13 +27,13 @@ def output_of(record: Record) -> Output:
 
 
 class Lineage:
-    """What was made from what, as far as records tell."""
+    """The inputs and readers of outputs, as far as records tell."""
 
     def __init__(
         self,
         records: Iterable[Record],  # of every output
-        current: Mapping[str, Record] | None = None,  # what is committed now, by identity
-        unreadable: Sequence[str] = (),  # what is wrong with each record that could not be read: nothing of it is here
+        current: Mapping[str, Record] | None = None,  # committed now, by identity
+        unreadable: Sequence[str] = (),  # one error for each unreadable record, which the lineage leaves out
     ) -> None:
         self.current = dict(current or {})
         self.unreadable = list(unreadable)
@@ -44,7 +44,7 @@ class Lineage:
         self.add(records)
 
     def add(self, records: Iterable[Record]) -> None:
-        """What is here already stays."""
+        """Add records. A record that is already in the lineage stays."""
         self._graphs: dict[str, Any] = {}
         for record in records:
             output = output_of(record)
@@ -59,31 +59,31 @@ class Lineage:
                 self._same.setdefault(above.root, {})[above] = None
 
     def inputs(self, output: Output) -> list[Output]:
-        """What it was made from, directly."""
+        """Return the direct inputs of an output."""
         record = self.records.get(output)
         return [] if record is None else [Output(each.identity, each.root) for each in record.inputs]
 
     def made_from(self, output: Output) -> list[Output]:
-        """The same. A copy that was brought in from outside counts as made from its bytes."""
+        """Return the direct inputs of an output. An adopted copy counts as built from the outputs with its bytes."""
         if not self._is_adopted(output):
             return self.inputs(output)
         return [each for each in self.with_bytes_of(output) if each != output]
 
     def used_by(self, output: Output) -> list[Output]:
-        """What was made from it, directly. A copy that was brought in from outside counts as made from its bytes."""
+        """Return the direct readers of an output. An adopted copy of its bytes counts as a reader."""
         copies = [each for each in self.with_bytes_of(output) if each != output and self._is_adopted(each)]
         return [*self.readers.get(output, ()), *copies]
 
     def up(self, outputs: Iterable[Output]) -> dict[Output, int]:
-        """Everything that these were made from, nearest first, with how far away it is."""
+        """Return every output that these were built from, nearest first, with its distance in steps."""
         return self._reach(outputs, self.inputs)
 
     def down(self, outputs: Iterable[Output]) -> dict[Output, int]:
-        """Everything that was made from these, nearest first, with how far away it is."""
+        """Return every output that was built from these, nearest first, with its distance in steps."""
         return self._reach(outputs, self.used_by)
 
     def with_bytes_of(self, output: Output) -> list[Output]:
-        """Every output with the same bytes, itself included, whatever its identity, label, kind and facts."""
+        """Return every output with the same bytes, also itself, of any identity, label, kind and facts."""
         record = self.records.get(output)
         alike = dict.fromkeys(self._same.get(output.root, (output,)))
         if record is not None and record.content:
@@ -91,7 +91,7 @@ class Lineage:
         return list(alike)
 
     def name_of(self, output: Output) -> str:
-        """What people call an output; readers of one whose record is gone still know its name."""
+        """Return an output's name for people. If its record is gone, its readers still know the name."""
         record = self.records.get(output)
         if record is not None:
             return record.name
@@ -102,7 +102,7 @@ class Lineage:
         return output.identity[:12]
 
     def is_superseded(self, output: Output) -> bool:
-        """Was it replaced by a rebuild, or is its record gone?"""
+        """Did a rebuild replace this output, or is its record gone?"""
         record = self.current.get(output.identity)
         return record is None or record.root != output.root
 
@@ -128,19 +128,22 @@ class Lineage:
 
 @paused()
 def read_lineage(store: Store, *, every_lease: bool = False) -> Lineage:
-    """Every record of the store: a few listings, and concurrent reads. every_lease: see Inventory."""
+    """Return the lineage of a store. Takes a few listings and concurrent reads. every_lease: see Inventory."""
     return lineage_of(Inventory(store, every_lease=every_lease))
 
 
 def lineage_of(inventory: Inventory) -> Lineage:
-    """Of an inventory of the whole store, with what rebuilds replaced: one more listing, and reads side by side."""
+    """Return the lineage of an inventory of the whole store, with the records that rebuilds replaced.
+
+    Takes one more listing and concurrent reads.
+    """
     replaced = [inventory.visible[identity] for identity in inventory.invisible if identity in inventory.visible]
     superseded, unreadable = read_superseded(inventory.store)
     return Lineage([*replaced, *superseded], inventory.records, [*inventory.damage.values(), *unreadable])
 
 
 def read_superseded(store: Store) -> tuple[list[Record], list[str]]:
-    """(records that rebuilds replaced or gc took; what is wrong with those that cannot be read)."""
+    """Return (the records that rebuilds replaced or gc took, one error for each unreadable record)."""
     found, unreadable = list[Record](), list[str]()
     for name, content in store.objects.read_many(store.superseded()).items():
         try:

@@ -1,4 +1,4 @@
-"""Amounts as people read them: counts, floating-point operations, chip-hours, bytes, durations, lists of names."""
+"""Write amounts for people: counts, floating-point operations, chip-hours, bytes, durations, lists of names."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ _SCALES = ((1e12, "T"), (1e9, "B"), (1e6, "M"), (1e3, "K"), (1.0, ""))
 
 
 def counted(count: int, one: str, many: str = "") -> str:
-    """``1 output``, ``1,200 outputs``. many: where it is not one with an s."""
+    """Return ``1 output`` or ``1,200 outputs``. many: a plural other than the singular with an s."""
     return f"{count:,} {one if count == 1 else many or f'{one}s'}"
 
 
 def listed(names: Sequence[str], most: int) -> str:
-    """``a, b and 3 more``: so many of them by name."""
+    """Return ``a, b and 3 more``, with at most ``most`` names."""
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(names[:most]) + more
 
 
 def write_count(amount: float) -> str:
-    """``12.35K``, ``1.074T``: four significant digits."""
+    """Return ``12.35K`` or ``1.074T``, with four significant digits."""
     for scale, letter in _SCALES:
-        # Rounding first: 999,960 is 1M, not 1000K.
+        # Round first: 999,960 is 1M, not 1000K.
         scaled = float(f"{amount / scale:.4g}")
         if scaled >= 1 or scale == 1.0:
             return f"{scaled:,.10g}{letter}"
@@ -29,35 +29,35 @@ def write_count(amount: float) -> str:
 
 
 def write_tokens(tokens: float) -> str:
-    """``1.074T tokens``: four significant digits."""
+    """Return ``1.074T tokens``, with four significant digits."""
     return f"{write_count(tokens)} token{'' if tokens == 1 else 's'}"
 
 
 def write_flops(flops: float) -> str:
-    """``2.064e23 FLOPs``: four significant digits, the way papers write budgets."""
+    """Return ``2.064e23 FLOPs``, with four significant digits, as papers write budgets."""
     mantissa, exponent = f"{flops:.3e}".split("e")
     return f"{mantissa}e{int(exponent)} FLOPs"
 
 
 def write_chip_hours(hours: float) -> str:
-    """``526,154 chip-hours``; one decimal below 100."""
+    """Return ``526,154 chip-hours``, with one decimal below 100."""
     return f"{hours:,.0f} chip-hours" if hours >= 99.95 else f"{hours:.1f} chip-hours"
 
 
 def write_bytes(count: float) -> str:
-    """``1.2 GiB``; ``512 B``."""
+    """Return ``1.2 GiB`` or ``512 B``."""
     if count < 1024:
         return f"{count:,.0f} B"
     for letter in "KMGTPE":
         count /= 1024
-        # Rounding first: 1,048,570 B is 1.0 MiB, not 1,024.0 KiB.
+        # Round first: 1,048,570 B is 1.0 MiB, not 1,024.0 KiB.
         if round(count, 1) < 1024 or letter == "E":
             return f"{count:,.1f} {letter}iB"
     raise AssertionError("exbibytes take every amount")
 
 
 def write_duration(seconds: float) -> str:
-    """``0.42 s``, ``3.1 s``, ``12 s``, ``3 min 5 s``, ``2 h 14 min``."""
+    """Return ``0.42 s``, ``3.1 s``, ``12 s``, ``3 min 5 s`` or ``2 h 14 min``."""
     if seconds < 10:
         return f"{seconds:.1f} s" if seconds >= 1 else f"{seconds:.2f} s"
     whole = round(seconds)

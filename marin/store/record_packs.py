@@ -1,8 +1,8 @@
-"""A pure cache of record objects, for stores where every read is a round trip: a few packs, not thousands of reads.
+"""A pure cache of record objects for remote stores: a few packs instead of thousands of reads.
 
-A pack holds the content of many records, each with the version (generation, etag) that the listing gave for it then.
-An entry counts only while the listing of today gives the same version, so a pack can be lost, late or garbled without
-changing what anybody sees; and two drivers that write one at once only lose some speed.
+A pack holds the content of many records, each with its version (generation, etag) in the listing at that time. An
+entry counts only while today's listing gives the same version. A pack can therefore be lost, late or garbled without
+changing any result, and two drivers that write a pack at once only lose some speed.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ from marin.store.layout import INDEX, RECORDS
 from marin.store.objects.objects import Objects
 
 FORMAT = 1
-WORTH_PACKING = 64  # records that had to be read one by one: about a second where a round trip takes 20 ms
+WORTH_PACKING = 64  # records to read one by one: about a second if a round trip takes 20 ms
 
 type Pack = dict[str, tuple[str, str]]  # version and content, by name
 
 
 class RecordIndex:
-    """Reads records through the packs of a store. unpacked: names that had to be read one by one so far."""
+    """Reads records through the packs of a store. unpacked: records that had to be read one by one so far."""
 
     def __init__(self, objects: Objects, worth: int = WORTH_PACKING) -> None:
-        """worth: so many single reads are worth writing packs."""
+        """worth: the number of single reads from which packs are written."""
         self.objects, self.worth = objects, worth
         self.packs: dict[str, Pack] = {}
         self.unpacked: dict[str, tuple[str, str]] = {}
 
     def read(self, wanted: Iterable[str] | None) -> dict[str, bytes]:
-        """Content by name of the records that exist, of all or of those wanted: one listing, few reads."""
+        """Return the content of existing records by name, of all or of the wanted. Takes one listing and few reads."""
         versions = self.objects.list_versions(RECORDS)
         names = versions.keys() if wanted is None else versions.keys() & set(wanted)
         self._load({_pack_name(name) for name in names})
@@ -49,11 +49,11 @@ class RecordIndex:
             try:
                 self.unpacked[name] = (versions[name], content.decode())
             except UnicodeDecodeError:
-                continue  # no record; whoever parses it says so
+                continue  # not a record; parsing it raises the error
         return found
 
     def pack(self) -> None:
-        """Add what had to be read one by one to the packs, if that is worth it. A store that refuses is left alone."""
+        """Add the records that were read one by one to the packs, if they are enough. Ignores a store's refusal."""
         if len(self.unpacked) < self.worth:
             return
         by_pack: dict[str, Pack] = {}
@@ -77,12 +77,12 @@ class RecordIndex:
 
 
 def _pack_name(record: str) -> str:
-    """One of sixteen, by the first digit of the identity: so a pack of 100,000 records stays a few megabytes."""
+    """Return one of sixteen names, by the identity's first digit. A pack of 100,000 records has a few megabytes."""
     return f"{INDEX}/records-{record[:1]}"
 
 
 def _parse(content: bytes | None) -> Pack:
-    """Whatever is not a pack of this format is no pack."""
+    """Parse a pack. Content of any other format counts as an empty pack."""
     if content is None:
         return {}
     try:

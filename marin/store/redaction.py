@@ -1,8 +1,8 @@
-"""Credentials are taken out of every text on its way to the store or to people.
+"""Remove credentials from every text on its way to the store or to people.
 
-What is taken for one: user and password in a URL, its query parameters that are called token, signature and the like,
-tokens of well-known shapes, private keys, options and assignments whose names say secret, and the values of environment
-variables whose names say so.
+These count as credentials: user and password in a URL, query parameters named token, signature and the like, tokens of
+well-known shapes, private keys, options and assignments with secret names, and the values of environment variables with
+secret names.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from typing import Any, cast
 
 HIDDEN = "***"
 SHORTEST = 8  # characters of an environment variable's value; shorter ones occur in any text
-LOOK_AGAIN = 1.0  # seconds: reading the environment for every line would cost more than the line
-WORDS = ("token", "secret", "passw", "passphrase", "signature", "credential", "key")  # one is in each option's name
+LOOK_AGAIN = 1.0  # seconds: reading the environment for every line costs more than the line
+WORDS = ("token", "secret", "passw", "passphrase", "signature", "credential", "key")  # every secret name has one
 PREFIXES = (
     "hf_",
     "gh",
@@ -31,7 +31,7 @@ PREFIXES = (
     "eyJ",
 )  # one begins each known shape
 _AFTER_SCHEME = r"://[^\s\"'<>\\]+"
-# From the last character of the scheme on: the whole of it takes time by the square of the text's longest word.
+# It matches from the scheme's last character on: matching the whole scheme is quadratic in the longest word.
 _URL = re.compile(rf"[A-Za-z0-9+.-]{_AFTER_SCHEME}")
 _USER = re.compile(r"(://)(?:[^/?#@]*:[^/?#]*|[^/?#@]{20,})@")
 _SECRET = (
@@ -54,7 +54,7 @@ _known: tuple[int, float, tuple[str, ...]] = (-1, 0.0, ())  # variables, when th
 
 
 def redacted(text: str) -> str:
-    """The text with every credential replaced by ``***``. What was redacted stays as it is."""
+    """Return the text with every credential replaced by ``***``. Redacting twice changes nothing."""
     lowered = text.lower()
     if "://" in text:
         text = _URL.sub(_url, text)
@@ -73,12 +73,12 @@ def redacted(text: str) -> str:
 
 
 def redacted_bytes(text: bytes) -> bytes:
-    """Of a log or a page, which may hold bytes that are no text."""
+    """Redact a log or a page, which may hold bytes that are not text."""
     return redacted(text.decode(errors="surrogateescape")).encode(errors="surrogateescape")
 
 
 def without_credentials[T](value: T) -> T:
-    """JSON-able data with every string in it redacted, the keys of mappings left alone."""
+    """Return JSON-able data with every string redacted, except the keys of mappings."""
     made: Any = value
     if isinstance(value, str):
         made = redacted(value)
@@ -90,7 +90,7 @@ def without_credentials[T](value: T) -> T:
 
 
 def is_address_with_credentials(text: str) -> bool:
-    """Is it a URL, and nothing else, that holds one? The environment does not count."""
+    """Is the whole text a URL that holds a credential? Secrets of the environment do not count."""
     return re.fullmatch(rf"[A-Za-z][A-Za-z0-9+.-]*{_AFTER_SCHEME}", text) is not None and _url_of(text) != text
 
 
@@ -103,7 +103,7 @@ def _url_of(url: str) -> str:
 
 
 def _secrets() -> tuple[str, ...]:
-    """Values of environment variables whose names say secret, the longest first. Paths are none."""
+    """Return the values of environment variables with secret names, the longest first, without paths."""
     global _known
     count, now = len(os.environ), time.monotonic()
     if _known[0] != count or now - _known[1] > LOOK_AGAIN:

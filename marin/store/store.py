@@ -41,15 +41,16 @@ from marin.store.redaction import is_address_with_credentials, redacted, redacte
 
 
 class Store:
-    """prefix: an absolute local path, ``gs://…``, ``s3://…`` or ``memory://…``. Opening one touches nothing.
+    """A store of committed outputs. Opening a store reads and writes nothing.
 
+    prefix: an absolute local path, ``gs://…``, ``s3://…`` or ``memory://…``.
     Raises BadPrefix for an empty, malformed or impossible prefix.
     """
 
     def __init__(self, prefix: str) -> None:
         if is_address_with_credentials(prefix):
             raise BadPrefix(
-                f"{redacted(prefix)} holds a credential, which every record and page would show; leave it out: the "
+                f"{redacted(prefix)} holds a credential, which every record and page would show. Leave it out: the "
                 "store's client finds it in the environment or its configuration"
             )
         self.prefix = prefix.removeprefix("file://").rstrip("/") or prefix
@@ -58,14 +59,14 @@ class Store:
         self.index = RecordIndex(self.objects) if self.objects.is_remote else None
 
     def identities(self) -> set[str]:
-        """What is committed here: one listing."""
+        """Return the identities that are committed here, with one listing."""
         return {name.removesuffix(".json") for name in self.objects.list(RECORDS)}
 
     def record_contents(self, identities: Collection[str] | None = None) -> dict[str, bytes]:
-        """Content of the record objects of these identities, or of all: what is not committed is left out.
+        """Return the content of the records of these identities, or of all, without uncommitted ones.
 
-        What a power cut left empty is not committed. One listing, and reads side by side; where a read is a round
-        trip, most come from a few packs.
+        A record that a power cut left empty is not committed. Takes one listing and concurrent reads; a remote store
+        reads most records from a few packs.
         """
         wanted = None if identities is None else {f"{identity}.json" for identity in identities}
         if self.index is not None:
@@ -78,21 +79,21 @@ class Store:
         return {name.removesuffix(".json"): content for name, content in found.items()}
 
     def pack_records(self, made: Collection[str]) -> None:
-        """Spare the next plan what this one had to read one by one, and what was made since, where that pays."""
+        """Pack the records that this plan read one by one, and the ones built since, if there are enough of them."""
         if self.index is not None:
             if len(made) >= WORTH_PACKING:
                 self.index.read({f"{identity}.json" for identity in made})
             self.index.pack()
 
     def leased(self) -> set[str]:
-        """What was ever leased here: one listing."""
+        """Return the identities that were ever leased here, with one listing."""
         return {name.removesuffix(".json") for name in self.objects.list(LEASES)}
 
     def record(self, identity: str) -> Record | None:
-        """The committed output, also one whose writer died before its record was visible. Writes nothing. Whoever uses
-        it calls ``take_up``; who wants to know of many, marin.store.inventory.
+        """Return the committed record, including one whose writer died before publishing it. Writes nothing.
 
-        Raises CorruptRecord if there is one that cannot be read or belongs elsewhere.
+        Call ``take_up`` before using the output; for many outputs use marin.store.inventory.
+        Raises CorruptRecord if the record is unreadable or belongs to another identity.
         """
         record = self.visible(identity)
         if record is not None:
@@ -101,12 +102,15 @@ class Store:
         return None if lease is None else self.committed_by(identity, lease)
 
     def visible(self, identity: str) -> Record | None:
-        """The committed output, unless its writer died before its record was visible. Raises CorruptRecord."""
+        """Return the visible record, or None. Raises CorruptRecord.
+
+        An output whose writer died before publishing its record has no visible record.
+        """
         content = self.objects.read(record_name(identity))
-        return self.parsed(identity, content) if content else None  # an empty one is what a power cut leaves
+        return self.parsed(identity, content) if content else None  # a power cut leaves an empty one
 
     def parsed(self, identity: str, content: bytes) -> Record:
-        """A record object's content. Raises CorruptRecord."""
+        """Parse a record object's content. Raises CorruptRecord."""
         where = f"{self.prefix}/{record_name(identity)}"
         record = parse_record(content, where)
         if record.identity != identity:
@@ -114,14 +118,14 @@ class Store:
         return record
 
     def commit(self, record: Record, content: bytes = b"") -> None:
-        """Make a record visible, unless a later attempt's is. Only after the lease went held → committed.
+        """Make a record visible, unless a later attempt's record is. Call it only after the lease is committed.
 
-        The record that it replaces is kept in ``superseded``, because something may have been made from those bytes.
+        The replaced record stays in ``superseded``, because other outputs may have been built from its bytes.
         content: the record's bytes, if the caller has them.
         """
         name, new = record_name(record.identity), content or record.to_bytes()
         if record.token == 1 and self.objects.compare_and_swap(name, None, new):
-            return  # nearly every time
+            return  # the common case
         while True:
             old = self.objects.read(name)
             if old:
@@ -140,32 +144,32 @@ class Store:
             return None
 
     def committed_by(self, identity: str, lease: LeaseDocument) -> Record | None:
-        """The record of a committed lease, even if its writer did not come to making it visible; else None."""
+        """Return the record of a committed lease, visible or not; None if the lease is not committed."""
         if lease.state is not State.COMMITTED:
             return None
         content = self.objects.read(f"{lease.attempt}/{RECORD}")
         return self.parsed_commit(identity, lease, content) if content else None
 
     def parsed_commit(self, identity: str, lease: LeaseDocument, content: bytes) -> Record:
-        """The record that a committed lease's attempt holds. Raises CorruptRecord, also if it is not the lease's."""
+        """Parse the record in a committed lease's attempt. Raises CorruptRecord, also if it is another lease's."""
         where = f"{self.prefix}/{lease.attempt}/{RECORD}"
         record = parse_record(content, where)
         if (record.identity, record.token) != (identity, lease.token):
             raise CorruptRecord(
-                f"{where} is of {record.identity}, token {record.token}, and the lease that names it of {identity}, "
-                f"token {lease.token}: one of them was edited by hand; remove {lease_name(identity)}"
+                f"{where} is of {record.identity}, token {record.token}, but its lease is of {identity}, "
+                f"token {lease.token}: one of the two was edited by hand; remove {lease_name(identity)}"
             )
         return record
 
     def finish(self, identity: str, lease: LeaseDocument) -> Record | None:
-        """Like ``committed_by``, and makes the record visible."""
+        """Return the record of a committed lease like ``committed_by``, and make it visible."""
         record = self.committed_by(identity, lease)
         if record is not None:
             self.make_visible(record)
         return record
 
     def make_visible(self, record: Record) -> None:
-        """Do what the writer of a committed output died before doing. Who may only read does without."""
+        """Finish the commit of an output whose writer died. Does nothing on a store that cannot be written."""
         with suppress(BadPrefix, StoreFull):
             self.commit(record, self.objects.read(own_record(record)) or b"")
             if record.action and not record.alias_of:
@@ -173,18 +177,18 @@ class Store:
             self.objects.make_durable([lease_name(record.identity), record_name(record.identity)])
 
     def take_up(self, identity: str) -> Record | None:
-        """Like ``record``, for whoever uses the output: if its writer died before making it visible, it is from now."""
+        """Return the committed record, and make it visible if its writer died. Call this before using an output."""
         record = self.visible(identity)
         if record is None and (record := self.record(identity)) is not None:
             self.make_visible(record)
         return record
 
     def superseded(self) -> list[str]:
-        """Names of the records that rebuilds replaced or gc took: one listing."""
+        """Return the names of records that rebuilds replaced or gc deleted, with one listing."""
         return [f"{SUPERSEDED}/{name}" for name in self.objects.list(SUPERSEDED)]
 
     def actions(self) -> dict[str, list[str]]:
-        """Identities that each action has given, by action key: one listing."""
+        """Return the identities of each action's outputs, by action key, with one listing."""
         found: dict[str, list[str]] = {}
         for name in self.objects.list(ACTIONS):
             key, _, identity = name.partition("-")
@@ -192,19 +196,22 @@ class Store:
         return found
 
     def note_action(self, record: Record) -> None:
-        """Lets other identities find this output by what it was made by."""
+        """Let other identities find this output by its action."""
         self.objects.write(action_name(record.action, record.identity), b"")
 
     def output(self, record: Record) -> Directory:
         return self.directory / record.attempt
 
     def manifest(self, record: Record) -> list[FileEntry]:
-        """Raises CorruptOutput if it is gone, CorruptRecord if it cannot be read or is another output's."""
+        """Return the manifest of an output.
+
+        Raises CorruptOutput if the manifest is gone, CorruptRecord if it is unreadable or another output's.
+        """
         name = f"{record.attempt}/{MANIFEST}"
         return self._manifest(record, self.objects.read(name))
 
     def bad_manifests(self, records: Iterable[Record]) -> dict[str, str]:
-        """What is wrong with manifests, by the output's directory."""
+        """Return the errors of bad manifests, by the output's directory."""
         wanted = {f"{record.attempt}/{MANIFEST}": record for record in records}
         contents, found = self.objects.read_many(list(wanted)), dict[str, str]()
         for name, record in wanted.items():
@@ -226,16 +233,16 @@ class Store:
             size = sum(entry.size for entry in entries)
             raise CorruptRecord(
                 f"{where} lists {len(entries)} files of {size:,} bytes, the record {record.files} of {record.bytes:,}: "
-                f"one of them was edited; {self.remedy(record)}"
+                f"one of the two was edited; {self.remedy(record)}"
             )
         return entries
 
     def verify(self, record: Record, check: Check) -> list[str]:
-        """What is wrong with the files of a committed output; empty when all is well."""
+        """Return the errors in the files of a committed output; empty if there are none."""
         return self.examine(record, check).wrong
 
     def examine(self, record: Record, check: Check, at_most: int = EVERY_BYTE, seed: str = "") -> Examined:
-        """What is wrong with a committed output, and how well that is known; see ``marin.store.record.examine``."""
+        """Return the errors of a committed output, and how thoroughly it was checked; see files.verify.examine."""
         try:
             entries = self.manifest(record)
         except (CorruptOutput, CorruptRecord) as error:
@@ -248,7 +255,7 @@ class Store:
         return found
 
     def disagreements(self, records: Iterable[Record]) -> dict[str, str]:
-        """By identity, where the record that everybody sees is not the one that its attempt wrote."""
+        """Return the outputs whose visible record differs from the attempt's own copy, as errors by identity."""
         wanted = {own_record(record): record for record in records}
         copies, found = self.objects.read_many(list(wanted)), dict[str, str]()
         for name, record in wanted.items():
@@ -261,18 +268,17 @@ class Store:
                 continue
             if differing := [field for field, content in asdict(record).items() if content != asdict(copy)[field]]:
                 found[record.identity] = (
-                    f"edited: {seen} and {where} differ in {', '.join(differing)}; restore the one that is wrong from "
-                    "the other"
+                    f"edited: {seen} and {where} differ in {', '.join(differing)}; restore the wrong one from the other"
                 )
         return found
 
     def stamp(self, record: Record) -> str:
-        """The stamp of an output's files as the last verification left them; "" if there was none."""
+        """Return the stamp of an output's files at the last verification; "" if there was none."""
         content = self.objects.read(stamp_name(record.attempt))
         return "" if content is None else content.decode(errors="replace")
 
     def note_stamp(self, record: Record) -> None:
-        """Every byte was just read and is right: the files' times of now mean that nobody touched them since."""
+        """Store the stamp of an output's files after every byte was found right. Equal stamps later mean no change."""
         self.objects.write(stamp_name(record.attempt), self.output(record).stamp().encode())
 
     @staticmethod
@@ -280,11 +286,11 @@ class Store:
         return f"make it again with --rebuild {record.name}"
 
     def attempts(self, op: str) -> list[str]:
-        """Directories of every attempt of an operator's steps, committed or not."""
+        """Return the directories of all attempts at an operator's steps, committed or not."""
         return [f"{slug(op)}/{name}" for name in self.objects.list(slug(op))]
 
     def failure(self, attempt: str) -> Failure | None:
-        """None if it did not fail."""
+        """Return how an attempt failed; None if it did not fail."""
         content = self.objects.read(f"{attempt}/{FAILURE}")
         return None if content is None else parse_failure(content, f"{self.prefix}/{attempt}/{FAILURE}")
 
@@ -293,11 +299,11 @@ class Store:
         self.objects.append(log, redacted_bytes(text))
 
     def accepted_identities(self) -> set[str]:
-        """Outputs whose drift somebody accepted: one listing."""
+        """Return the identities of outputs whose drift a person accepted, with one listing."""
         return {name.removesuffix(".jsonl") for name in self.objects.list(ACCEPTED)}
 
     def acceptances(self, identity: str) -> list[Acceptance]:
-        """Raises CorruptRecord naming the line that cannot be read."""
+        """Return the acceptances of an output. Raises CorruptRecord naming the unreadable line."""
         name = accepted_name(identity)
         return self._accepted(name, self.objects.read(name))
 
@@ -306,7 +312,7 @@ class Store:
         return Acceptance.parse_lines(content, f"{self.prefix}/{name}", "acceptance", remedy)
 
     def accept(self, identity: str, acceptance: Acceptance) -> None:
-        """Adds a whole line or, on a full disk, nothing; no power cut takes it. Raises CorruptRecord."""
+        """Add an acceptance durably: a whole line or, on a full disk, nothing. Raises CorruptRecord."""
         name = accepted_name(identity)
         while True:
             old = self.objects.read(name)
@@ -315,19 +321,19 @@ class Store:
                 return
 
     def state(self, identity: str) -> Directory:
-        """Work in progress of a step, across attempts; see WorkInProgress."""
+        """Return the folder of a step's work in progress, which attempts share; see WorkInProgress."""
         return self.directory / state_name(identity)
 
     def state_identities(self) -> set[str]:
-        """Steps with work in progress: one listing."""
+        """Return the identities of steps with work in progress, with one listing."""
         return set(self.objects.list(STATE))
 
     def state_marker(self, identity: str) -> WorkInProgress | None:
-        """What made the work in progress; None if there is none. Raises CorruptRecord."""
+        """Return the code and inputs behind work in progress; None if there is none. Raises CorruptRecord."""
         name = f"{state_name(identity)}/{MADE_BY}"
         content = self.objects.read(name)
         remedy = "delete that folder and the step starts over"
-        # A power cut leaves empty ones.
+        # A power cut leaves an empty marker.
         return WorkInProgress.parse_file(content, f"{self.prefix}/{name}", "state marker", remedy) if content else None
 
     def mark_state(self, identity: str, marker: WorkInProgress) -> None:
@@ -338,12 +344,12 @@ class Store:
 
 
 def own_record(record: Record) -> str:
-    """The copy of a record that its attempt wrote; of an alias that is not where the bytes are."""
+    """Return the name of the attempt's own copy of a record. An alias's copy is not where its bytes are."""
     return f"{attempt_directory(record.op, record.label, record.identity, record.token)}/{RECORD}"
 
 
 def open_store(prefix: str) -> Store:
-    """The store at a path (made absolute) or URL. A relative path counts from the current folder."""
+    """Open the store at a path or URL. A relative path counts from the current folder."""
     prefix = prefix.removeprefix("file://")
     if prefix and "://" not in prefix:
         path = Path(prefix).expanduser()

@@ -1,4 +1,4 @@
-"""Whether bytes may be used: not if they are revoked, or were made, over any number of steps, from what is."""
+"""Decide whether an output may be used: not if its bytes are revoked, or anything that it was built from is revoked."""
 
 from __future__ import annotations
 
@@ -14,35 +14,38 @@ from marin.store.record import Record, parse_record
 from marin.store.revocation import Revocation, Revocations
 from marin.store.store import Store
 
-MOST_ROUNDS = 6  # of reads, each a step further up, before every record is read at once
-SHOWN = 3  # steps on the way from a revoked output that are named, the nearest ones
+MOST_ROUNDS = 6  # of reads, each one step further up; after them, every record is read at once
+SHOWN = 3  # steps to name on the way from a revoked output, the nearest ones
 
 
 @dataclass(frozen=True, eq=False)
 class Distrust:
-    """That an output is not to be used."""
+    """The reason why an output must not be used."""
 
-    taint: Taint  # of which this is a part
+    taint: Taint  # that found it
     output: Output
-    revocation: Revocation  # of its own bytes, or of those that it was made from
-    origin: Output  # which holds those bytes
-    before: Distrust | None = None  # of what it was made from; None if it holds revoked bytes itself
+    revocation: Revocation  # of the output's bytes, or of bytes that it was built from
+    origin: Output  # which holds the revoked bytes
+    before: Distrust | None = None  # of its input; None if the output itself is revoked
     distance: int = 0  # steps from the origin
 
     @property
     def is_revoked(self) -> bool:
-        """Is it revoked itself, rather than made from what is?"""
+        """Is the output itself revoked, rather than built from a revoked one?"""
         return self.before is None
 
     @property
     def why(self) -> str:
-        """ "made from tokenize/dolmino 0123456789ab (through train/mantis), revoked by ann on …: holds test items"."""
+        """Return the reason in words.
+
+        "made from tokenize/dolmino 0123456789ab (through train/mantis), revoked by ann on …: holds test items"
+        """
         said = self.taint.revocations.describe(self.revocation)
         return said if self.is_revoked else f"{self.way}, {said}"
 
     @property
     def way(self) -> str:
-        """How it was made from what is revoked."""
+        """Return in words how the output was built from the revoked one."""
         name_of, names, above = self.taint.lineage.name_of, list[str](), self.before
         while above is not None and not above.is_revoked and len(names) < SHOWN:
             names.append(name_of(above.output))
@@ -53,12 +56,12 @@ class Distrust:
         return f"made from {name_of(self.origin)} {self.origin.identity[:12]}{through}"
 
     def reaches(self, reader: Output) -> Distrust:
-        """Of what was made from it."""
+        """Return the reason for an output that was built from this one."""
         return Distrust(self.taint, reader, self.revocation, self.origin, self, self.distance + 1)
 
 
 class Taint:
-    """Every output of a lineage that is revoked, or was made from one that is."""
+    """The outputs of a lineage that are revoked, or were built from a revoked one."""
 
     def __init__(self, lineage: Lineage, revocations: Revocations) -> None:
         self.lineage, self.revocations = lineage, revocations
@@ -67,16 +70,16 @@ class Taint:
             self.judge({**lineage.records, **lineage.readers})
 
     def of(self, output: Output) -> Distrust | None:
-        """None if it can be trusted."""
+        """Return the reason to distrust an output; None if it can be trusted."""
         return self._found.get(output)
 
     @property
     def found(self) -> Mapping[Output, Distrust]:
-        """Everything that cannot be trusted."""
+        """Return every output that cannot be trusted, with the reason."""
         return self._found
 
     def judge(self, outputs: Iterable[Output]) -> None:
-        """Also outputs that the lineage has learnt of since. Those nearest to a revoked one come first."""
+        """Judge outputs, also ones added to the lineage since. Outputs nearest to a revoked one come first."""
         level = [seed for output in outputs if output not in self._found and (seed := self._seed(output)) is not None]
         while level:
             later: dict[Output, Distrust] = {}
@@ -96,7 +99,7 @@ class Taint:
 
 
 class TrustChecker:
-    """Reads no more of the store than the ancestors of what it is asked about, and nothing if nothing is revoked."""
+    """Judges outputs one by one. It reads only their ancestors, and nothing if nothing is revoked."""
 
     def __init__(self, store: Store, records: Mapping[str, Record], revocations: Revocations) -> None:
         """records: known already, by identity."""
@@ -107,7 +110,7 @@ class TrustChecker:
 
     @functools.cached_property
     def _lineage(self) -> Lineage:
-        """As far as it was read."""
+        """Return the lineage of the records that were read so far."""
         return Lineage(self._given.values())
 
     @functools.cached_property
@@ -115,7 +118,7 @@ class TrustChecker:
         return Taint(self._lineage, self._revocations)
 
     def untrusted(self, record: Record) -> Distrust | None:
-        """Why these bytes are not to be used; None if they may be."""
+        """Return why an output must not be used; None if it may be."""
         if not self._revocations:
             return None
         output = output_of(record)
@@ -126,16 +129,16 @@ class TrustChecker:
         return self._taint.of(output)
 
     def ancestry(self, record: Record) -> tuple[list[Record], list[str]]:
-        """(it and everything that it was made from, nearest first; names of those whose record is gone)."""
+        """Return (the record and its ancestors' records, nearest first; names of ancestors without a record)."""
         found, records = self._read_up(record), self._lineage.records
         gone = [self._lineage.name_of(output) for output in found if output not in records]
         return [records[output] for output in found if output in records], gone
 
     def _read_up(self, record: Record, until: Collection[Output] = (), *, through_copies: bool = False) -> list[Output]:
-        """It and everything that it was made from, nearest first, apart from what is above ``until``.
+        """Return the output and its ancestors, nearest first, without the ancestors above ``until``.
 
-        through_copies: what came in from outside was made from the same bytes, where they were made here before; only
-        all records together say that.
+        through_copies: an adopted output counts as built from outputs of this store with the same bytes. Finding these
+        takes every record.
         """
         self._lineage.add([record])
         found: dict[Output, None] = {}
@@ -162,19 +165,19 @@ class TrustChecker:
             self._lineage.add(read_lineage(self._store).records.values())
 
     def _read(self, outputs: set[Output]) -> None:
-        """What is committed under their identities now, or what that replaced."""
+        """Read the records that are committed under the outputs' identities, and the records that those replaced."""
         self._add(record_name(output.identity) for output in outputs)
         missing = outputs - self._lineage.records.keys()
         self._add(name for output in missing for name in self._superseded.get(output.identity, ()))
         for output in outputs - self._lineage.records.keys():
-            with suppress(CorruptRecord):  # `marin audit` names it
+            with suppress(CorruptRecord):  # `marin audit` names the record
                 if (record := self._store.record(output.identity)) is not None:  # only its lease names it
                     self._lineage.add([record])
         self._missing |= outputs - self._lineage.records.keys()
 
     @functools.cached_property
     def _superseded(self) -> dict[str, list[str]]:
-        """Names of the records that were replaced, by identity."""
+        """Return the names of replaced records, by identity."""
         found: dict[str, list[str]] = {}
         for name in self._store.superseded():
             found.setdefault(name.rpartition("/")[2].partition(".")[0], []).append(name)
@@ -182,6 +185,6 @@ class TrustChecker:
 
     def _add(self, names: Iterable[str]) -> None:
         for name, content in self._store.objects.read_many(sorted(set(names))).items():
-            with suppress(CorruptRecord):  # its readers still know the bytes that they read; `marin audit` names it
+            with suppress(CorruptRecord):  # readers still know the bytes; `marin audit` names the record
                 if content:
                     self._lineage.add([parse_record(content, f"{self._store.prefix}/{name}")])

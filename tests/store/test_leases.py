@@ -413,7 +413,7 @@ def test_who_loses_its_lease_object_does_not_commit_and_says_why(prefix: str, co
     failed = run(prefix, end=step)
     assert statuses(failed) == {"toy-tamper/t": "failed"}
     assert "LeaseLost" in failed.results[step].error
-    assert "It may not commit" in failed.results[step].error
+    assert "It cannot commit" in failed.results[step].error
     assert Store(prefix).record(step.identity) is None if content != "{" else True
 
 

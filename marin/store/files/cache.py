@@ -1,14 +1,14 @@
-"""Committed outputs as local files: downloaded once per machine, checked, shared by processes, bounded.
+"""Local copies of committed outputs: downloaded once on a machine, checked, shared by processes, bounded in size.
 
 ::
 
-    {folder}/<content>/          a complete download; named by the digest of its paths, sizes and sha256 sums
-    {folder}/<content>.using     locked (shared) by every process that uses it, so that nobody evicts it
-    {folder}/<content>.making    locked by the one that downloads it
+    {folder}/<content>/          a complete copy, named by the digest of its paths, sizes and sha256 sums
+    {folder}/<content>.using     locked (shared) by every process that uses the copy, so that nobody evicts it
+    {folder}/<content>.making    locked by the process that downloads the copy
 
-``folder`` is that of ``marin.store.files.checksums``. Before a download the least recently used contents are evicted
-until it fits into ``$MARIN_CACHE_GIB`` (default: half of the disk); what is in use stays. Safe to delete when nothing
-runs.
+``folder`` is the cache folder of ``marin.store.files.checksums``. Before a download, the least recently used copies are
+evicted until the new one fits into ``$MARIN_CACHE_GIB`` (default: half of the disk). Copies in use stay. The folder is
+safe to delete when nothing runs.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ from marin.store.layout import MANIFEST
 
 SHALLOWEST = 3  # slashes of scheme://bucket/folder
 _in_use: dict[Path, int] = {}  # descriptors of our shared locks, kept until this process ends
-_compared: dict[Path, dict[str, FileStamp]] = {}  # stamps of copies of which this process has compared every byte
+_compared: dict[Path, dict[str, FileStamp]] = {}  # stamps of the copies that this process has compared byte by byte
 _lock = threading.Lock()
 
 
 def cached(url: str) -> Path:
-    """A local folder with the files of a committed output, or of a folder below it.
+    """Return a local folder with the files of a committed output, or of a folder inside one.
 
-    It stays as long as this process lives. Raises StoreError if no committed output holds that directory,
-    CorruptOutput if a file is not what its manifest says, StoreFull.
+    The copy stays as long as this process lives. Raises StoreError if no committed output holds the directory,
+    CorruptOutput if a file differs from its manifest, StoreFull.
     """
     root, wanted = _manifest(url)
     content = content_digest(wanted) or "empty"
@@ -62,7 +62,7 @@ def cached(url: str) -> Path:
 
 
 def _manifest(url: str) -> tuple[str, list[FileEntry]]:
-    """The output that holds this directory, and the files below the directory."""
+    """Return the output that holds this directory, and the files below the directory."""
     root = url
     while root.count("/") > SHALLOWEST:
         try:
@@ -74,13 +74,16 @@ def _manifest(url: str) -> tuple[str, list[FileEntry]]:
         inside = [entry for entry in listed if entry.path.startswith(below)]
         return root, [replace(entry, path=entry.path.removeprefix(below)) for entry in inside]
     raise StoreError(
-        f"{url} has no local path: it is neither an output that is being made here nor a committed one; "
+        f"{url} has no local path: it is neither a committed output nor the output of a running step. "
         "open() its files, or write below ctx.out.path"
     )
 
 
 def _complete(folder: Path, wanted: list[FileEntry]) -> bool:
-    """Every byte is compared once a process, and again when somebody wrote to a file: a disk keeps no checksums."""
+    """Is the copy complete and right?
+
+    A process compares every byte once, and again if a file was written to: a disk keeps no checksums.
+    """
     if not folder.is_dir():
         return False
     stamps = file_stamps(str(folder))
@@ -102,8 +105,8 @@ def _download(url: str, root: str, wanted: list[FileEntry], folder: Path) -> Non
             found = _sha256(partial / entry.path)
             if found != entry.sha256:
                 raise CorruptOutput(
-                    f"{url}/{entry.path} is not what the manifest of {root} says (sha256 {found[:12]}, wanted "
-                    f"{entry.sha256[:12]}); `marin audit --bytes` tells what else is; make it again with --rebuild"
+                    f"{url}/{entry.path} differs from the manifest of {root} (sha256 {found[:12]}, wanted "
+                    f"{entry.sha256[:12]}); `marin audit --bytes` finds other damage; rebuild the step with --rebuild"
                 )
         shutil.rmtree(folder, ignore_errors=True)
         os.replace(partial, folder)
@@ -140,7 +143,7 @@ def _make_room(wanted: int) -> None:
 
 
 def _evict(path: Path) -> bool:
-    """Not what a process uses."""
+    """Delete a copy, unless a process uses it. Return whether it was deleted."""
     try:
         using = _locked(path.name.split(".")[0], "using", fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -17,18 +17,18 @@ from marin.store.files.local import OWN, FileStamp, file_stamps, files_below, fo
 if TYPE_CHECKING:
     from marin.store.objects.conditional import Stored
 
-LONGEST_PART, LONGEST_NAME = 255, 900  # bytes; disks take the one, object stores a little more than the other
-_PLAIN = re.compile(r"(?:[A-Za-z0-9_-][A-Za-z0-9._-]*/)*[A-Za-z0-9_-][A-Za-z0-9._-]*")  # nearly every name is
+LONGEST_PART, LONGEST_NAME = 255, 900  # bytes; the first is the limit of disks, the second is below object stores'
+_PLAIN = re.compile(r"(?:[A-Za-z0-9_-][A-Za-z0-9._-]*/)*[A-Za-z0-9_-][A-Za-z0-9._-]*")  # nearly every name matches
 
 
 @dataclass(frozen=True)
 class Directory:
-    """url: an absolute local path or ``scheme://…``; names below it use ``/``."""
+    """A directory of files. url: an absolute local path or ``scheme://…``. Names below it use ``/``."""
 
     url: str
 
     def __truediv__(self, name: str) -> Directory:
-        """Raises BadName."""
+        """Return the directory of this name below. Raises BadName."""
         return Directory(f"{self.url.rstrip('/')}/{checked(name)}")
 
     @property
@@ -37,9 +37,10 @@ class Directory:
 
     @property
     def path(self) -> Path:
-        """A local path. On an object store: of an output that is being made, a folder that is uploaded when ``run``
-        returns; of a committed output, a copy on this machine, checked against its manifest (see store.files.cache).
+        """Return a local path of the directory.
 
+        On an object store, the path of a running step's output is a local folder, uploaded when ``run`` returns. The
+        path of a committed output is a local copy, checked against its manifest (see store.files.cache).
         Raises StoreError for another remote directory.
         """
         if self.is_local:
@@ -56,10 +57,10 @@ class Directory:
 
     @contextmanager
     def open(self, name: str, mode: str = "rb") -> Generator[IO[Any]]:
-        """Open one file; parents are made when writing. Text modes are UTF-8.
+        """Open one file. Writing makes missing parent folders. Text modes are UTF-8.
 
-        On an object store a file that is written appears whole when the context ends, and not at all if it ends with
-        an error; nothing can be appended. Raises BadName, FileNotFoundError.
+        On an object store a written file appears whole when the context ends, and not at all if the context ends with
+        an error. Object stores cannot append. Raises BadName, FileNotFoundError.
         """
         checked(name)
         if "r" not in mode and name.startswith(OWN):
@@ -81,7 +82,7 @@ class Directory:
                 yield handle
 
     def exists(self, name: str = "") -> bool:
-        """Is there such a file, or a folder with something in it?"""
+        """Is there such a file, or a folder that is not empty?"""
         if self.is_local:
             return (self.path / name).exists()
         from marin.store.files import transfer
@@ -89,13 +90,13 @@ class Directory:
         return self._staged(name) is not None or transfer.exists(f"{self.url}/{name}" if name else self.url)
 
     def names(self) -> list[str]:
-        """Every file below, relative, sorted; ``.marin/`` is not listed. Empty if nothing is there."""
+        """Return the relative name of every file below, sorted, without ``.marin/``. Empty if nothing is there."""
         if self.is_local:
             return sorted(name for name, _ in files_below(self.url))
         return sorted(self.listing())
 
     def listing(self) -> dict[str, Stored]:
-        """What ``names`` gives, with the size and the store's own checksum of each: one listing."""
+        """Return the files of ``names``, each with its size and the store's own checksum. Takes one listing."""
         from marin.store.objects.conditional import Stored
 
         if self.is_local:
@@ -114,14 +115,14 @@ class Directory:
         return found
 
     def file_stamps(self) -> dict[str, FileStamp]:
-        """What ``listing`` gives, with all that tells whether somebody wrote to a file meanwhile."""
+        """Return the files of ``listing``, each with a stamp that shows whether the file was written to meanwhile."""
         if not self.is_local:
             listed = self.listing()
             return {name: FileStamp(stored.size, stored.checksum or stored.modified) for name, stored in listed.items()}
         return file_stamps(self.url)
 
     def size(self, name: str) -> int:
-        """Bytes of one file."""
+        """Return the size of one file in bytes."""
         here = self.path / name if self.is_local else self._staged(name)
         if here is not None:
             return here.stat().st_size
@@ -138,7 +139,7 @@ class Directory:
         return transfer.read(f"{self.url}/{checked(name)}")
 
     def read_ranges(self, name: str, ranges: list[tuple[int, int]]) -> list[bytes]:
-        """Bytes start … stop - 1 of one file for each range, several at a time; fewer where the file ends."""
+        """Read bytes start … stop - 1 of one file for each range, concurrently; fewer bytes where the file ends."""
         if not self.is_local and self._staged(name) is None:
             from marin.store.files import transfer
 
@@ -157,7 +158,7 @@ class Directory:
         self.write_bytes(name, content.encode())
 
     def copy(self, name: str, target: Directory) -> None:
-        """Put one file into another directory, under the same name; by the store itself where it is the same."""
+        """Copy one file into another directory, under the same name. Within one store, the store itself copies."""
         if not self.is_local and not target.is_local and self._staged(name) is None:
             from marin.store.files import transfer
 
@@ -168,8 +169,10 @@ class Directory:
             shutil.copyfileobj(reading, writing, 1 << 22)
 
     def share(self, names: Iterable[str], target: Directory) -> None:
-        """Put files that nobody will change into another directory, too: on one local disk as hard links, within one
-        store copied by the store itself; else through this machine.
+        """Put files that nobody will change into another directory as well.
+
+        On one local disk they become hard links. Within one object store, the store copies them. Otherwise the bytes
+        pass through this machine.
         """
         if not (self.is_local and target.is_local):
             from marin.store.files.transfer import side_by_side
@@ -185,7 +188,7 @@ class Directory:
                 shutil.copyfile(self.path / name, destination)
 
     def remove(self) -> None:
-        """Delete the directory and everything below it; nothing happens if it is not there."""
+        """Delete the directory and everything below it, if it exists."""
         if self.is_local:
             shutil.rmtree(self.path, onexc=_unless_gone)
             return
@@ -194,14 +197,14 @@ class Directory:
         transfer.remove(self.url)
 
     def stamp(self) -> str:
-        """Digest of names, sizes and modification times of every file below, ``.marin/`` left out.
+        """Return the digest of names, sizes and modification times of every file below, without ``.marin/``.
 
-        "" where the store has no such times, or nothing is there. Reads no file.
+        "" if the store has no such times, or the directory does not exist. Reads no file.
         """
         return folder_stamp(self.url) if self.is_local else ""
 
     def _staged(self, name: str) -> Path | None:
-        """Where a file is that was written through ``path`` and is not uploaded yet."""
+        """Return the local path of a file that was written through ``path`` and is not uploaded yet, or None."""
         from marin.store.files.staging import standing_in
 
         here = standing_in(self.url)
@@ -209,13 +212,13 @@ class Directory:
 
 
 def checked(name: str) -> str:
-    """The name, if every kind of store can keep a file under it and it stays below its directory. Raises BadName."""
+    """Return the name. Raises BadName unless every kind of store accepts it and it stays below its directory."""
     if len(name) <= LONGEST_PART and _PLAIN.fullmatch(name):
         return name
     parts = name.split("/")
     if any(part in ("", ".", "..") for part in parts):
         raise BadName(
-            f"{name!r} is no name of a file below a directory; wanted parts, not empty, '.' or '..', with / between"
+            f"{name!r} is not a file name below a directory; wanted parts joined by /, none empty, '.' or '..'"
         )
     try:
         encoded = [part.encode() for part in parts]
@@ -226,14 +229,14 @@ def checked(name: str) -> str:
     longest = max(map(len, encoded))
     if longest > LONGEST_PART or sum(map(len, encoded)) + len(encoded) > LONGEST_NAME:
         raise BadName(
-            f"{name[:60]}…: {longest} bytes in one part, {len(name.encode())} in all; no store takes more than "
-            f"{LONGEST_PART} and {LONGEST_NAME}"
+            f"{name[:60]}…: {longest} bytes in one part, {len(name.encode())} in all; the limits are "
+            f"{LONGEST_PART} and {LONGEST_NAME}, so shorten the name"
         )
     return name
 
 
 def _opened(path: str, mode: str, encoding: str | None) -> IO[Any]:
-    """Makes the folder that is to be written to only where it is missing: that is one call less for every file."""
+    """Open a local file, and make its folder only if that is missing. This saves a call for nearly every file."""
     try:
         return open(path, mode, encoding=encoding)
     except FileNotFoundError:

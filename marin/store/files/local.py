@@ -1,4 +1,4 @@
-"""Files below a local folder, without the store's own, and stamps that tell whether somebody wrote to them."""
+"""Files below a local folder, without the store's own, and stamps that show whether a file was written to."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ OWN = f"{OWN_FOLDER}/"  # the store's own files, in every output
 
 
 class FileStamp(NamedTuple):
-    """What a file's system says of it without reading it: equal stamps, and nobody wrote to it in between.
+    """A file's metadata, known without reading the file. If two stamps are equal, nobody wrote to the file in between.
 
-    written: when, in ns; of an object its checksum, or when it was made where the store keeps none. changed: when its
-    bytes or anything said of it changed last, in ns; no program can set that. access: mode, owner, group, hard links.
+    written: time of the last write in ns; for an object its checksum, or its creation time if the store keeps none.
+    changed: time of the last change of bytes or metadata in ns, which no program can set. access: mode, owner, group,
+    hard links.
     """
 
     size: int
@@ -26,19 +27,19 @@ class FileStamp(NamedTuple):
     access: tuple[int, ...] = ()
 
     def was_written(self, now: FileStamp | None) -> bool:
-        """May its bytes have been touched since? Not where its mode, owner or links explain what moved."""
+        """May the file have been written to since? A change of mode, owner or links alone does not count."""
         if now is None or (now.size, now.written) != (self.size, self.written):
             return True
         return now.changed != self.changed and now.access == self.access
 
 
 def file_stamps(folder: str) -> dict[str, FileStamp]:
-    """Of every file below, by its relative name."""
+    """Return the stamp of every file below, by its relative name."""
     return {name: _file_stamp(entry.stat()) for name, entry in files_below(folder)}
 
 
 def folder_stamp(folder: str) -> str:
-    """Digest of names, sizes and modification times of every file below; "" if the folder is not there."""
+    """Return the digest of names, sizes and modification times of every file below; "" if there is no folder."""
     try:
         found = [(name, _status(entry)) for name, entry in entries_below(folder)]
     except FileNotFoundError:
@@ -53,9 +54,9 @@ def _file_stamp(status: os.stat_result) -> FileStamp:
 
 
 def files_below(root: str) -> list[tuple[str, os.DirEntry[str]]]:
-    """Files and links to files, without the store's own; ``marin.store.files.regular`` tells what else is there.
+    """Return the files and the links to files below, without the store's own. A missing folder is empty.
 
-    Raises OSError for a folder that cannot be listed; one that is not there is empty.
+    ``marin.store.files.regular`` finds entries of other kinds. Raises OSError for a folder that cannot be listed.
     """
     try:
         return [(name, entry) for name, entry in entries_below(root) if _is_file(entry)]
@@ -70,7 +71,7 @@ def _is_file(entry: os.DirEntry[str]) -> bool:
 
 
 def _status(entry: os.DirEntry[str]) -> os.stat_result:
-    """Of what a link leads to, or of the link where that is nothing."""
+    """Return the status of a link's target, or of the link itself if it has no target."""
     try:
         return entry.stat()
     except OSError:
@@ -78,7 +79,7 @@ def _status(entry: os.DirEntry[str]) -> os.stat_result:
 
 
 def entries_below(folder: str, below: str = "") -> Iterator[tuple[str, os.DirEntry[str]]]:
-    """Everything that is no folder, the store's own left out."""
+    """Yield every entry below that is not a folder, without the store's own."""
     with os.scandir(folder) as entries:
         for entry in entries:
             if not entry.is_dir(follow_symlinks=False):

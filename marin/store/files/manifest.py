@@ -1,4 +1,4 @@
-"""The manifest of an output: path, size and sha256 of each of its files, and the digests that these give."""
+"""The manifest of an output: path, size and sha256 of each file, and digests over all files."""
 
 from __future__ import annotations
 
@@ -15,8 +15,11 @@ from marin.store.documents import BadDocument, Document
 
 
 class FileEntry(Document, frozen=True, kw_only=True):
-    """path relative to the output; size in bytes; sha256 in hex. checksum: as the store that holds it keeps it, by
-    which it can be checked without reading it; "" where the store keeps none."""
+    """One file of an output.
+
+    path: relative to the output. size: in bytes. sha256: in hex. checksum: the store's own, which checks the file
+    without reading it; "" if the store keeps none.
+    """
 
     path: str
     size: int
@@ -25,25 +28,28 @@ class FileEntry(Document, frozen=True, kw_only=True):
 
 
 def root_digest(entries: Iterable[FileEntry], kind: str, facts: dict[str, Any]) -> str:
-    """Digest of every path, size and checksum, and of the artifact's facts: equal roots, equal outputs."""
+    """Return the digest of every path, size and sha256, and of the artifact's kind and facts.
+
+    Outputs with equal roots are equal.
+    """
     described = [[entry.path, entry.size, entry.sha256] for entry in entries]
     return hashlib.sha256(json.dumps([kind, facts, described], sort_keys=True).encode()).hexdigest()
 
 
 def content_digest(entries: Iterable[FileEntry]) -> str:
-    """Digest of every path, size and checksum; "" if there is no file."""
+    """Return the digest of every path, size and sha256; "" if there is no file."""
     described = [[entry.path, entry.size, entry.sha256] for entry in entries]
     return hashlib.sha256(json.dumps(described).encode()).hexdigest() if described else ""
 
 
 def manifest_bytes(entries: Iterable[FileEntry]) -> bytes:
-    """One file a line."""
+    """Encode a manifest, one file a line."""
     described = [{name: value for name, value in asdict(entry).items() if value != ""} for entry in entries]
     return ("[\n" + ",\n".join(map(json.dumps, described)) + "\n]").encode()
 
 
 def parse_manifest(content: bytes, where: str) -> list[FileEntry]:
-    """Raises CorruptRecord if it is not a manifest or a path leaves the output's directory."""
+    """Parse a manifest. Raises CorruptRecord if it is malformed or a path leaves the output's directory."""
     try:
         entries = FileEntry.parse_list(content)
     except BadDocument as error:

@@ -1,4 +1,4 @@
-"""What this process wrote to object stores, so that a commit need not read it back to know its sha256."""
+"""Hashes of the files that this process wrote to object stores, so that a commit need not read the files back."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from marin.store.objects.conditional import Stored
 
 @dataclass(frozen=True)
 class Written:
-    """sha256, md5: of the bytes, in hex. stored: what the store said of them afterwards, if it was asked."""
+    """A file that this process wrote.
+
+    sha256, md5: of the bytes, in hex. stored: the store's answer about the file afterwards, if it was asked.
+    """
 
     size: int
     sha256: str
@@ -19,7 +22,7 @@ class Written:
     stored: Stored | None = None
 
     def is_what(self, found: Stored) -> bool:
-        """Does the store still hold these bytes? By its checksum: an ETag is an md5, or of an upload in parts."""
+        """Does the store still hold these bytes, by its checksum? An ETag is an md5, unless the upload had parts."""
         if found.size != self.size or not found.checksum:
             return False
         return found == self.stored or found.checksum in (f"md5:{self.md5}", f"etag:{self.md5}")
@@ -35,33 +38,33 @@ def note(url: str, sent: Written) -> None:
 
 
 def note_all(found: Mapping[str, Written]) -> None:
-    """What another process of the same attempt wrote."""
+    """Add the files that another process of the same attempt wrote."""
     with _lock:
         _written.update(found)
 
 
 def written(url: str) -> Written | None:
-    """What this process wrote there, if it did."""
+    """Return the file that this process wrote there, or None."""
     return _written.get(url)
 
 
 def hashes(url: str, found: Mapping[str, Stored]) -> dict[str, str]:
-    """sha256 of the files of a directory, by their names, as far as it is known and the store still holds them.
+    """Return the known sha256 of files in a directory, by name. A file counts only if the store still holds its bytes.
 
-    found: what the store lists there.
+    found: the store's listing of the directory.
     """
     known = {name: _written.get(f"{url}/{name}") for name in found}
     return {name: sent.sha256 for name, sent in known.items() if sent is not None and sent.is_what(found[name])}
 
 
 def below(url: str) -> dict[str, Written]:
-    """What was written below a directory, by URL."""
+    """Return the files written below a directory, by URL."""
     with _lock:
         return {name: sent for name, sent in _written.items() if name.startswith(f"{url}/")}
 
 
 def forget(url: str) -> None:
-    """Of a directory that is done with."""
+    """Forget the files below a directory that is no longer needed."""
     with _lock:
         for name in [name for name in _written if name.startswith(f"{url}/")]:
             del _written[name]
