@@ -2,7 +2,7 @@
 
 ::
 
-    {prefix}/.marin/uses/<run>.json          needs of a run: its inputs and outputs; stays, so that gc knows recent runs
+    {prefix}/.marin/uses/<run>.json          inputs and outputs of a run; stays, so that gc knows recent runs
     {prefix}/.marin/uses/<run>.beat          exists while the run lasts; rewritten like a lease
     {prefix}/.marin/gc.json                  the batch that gc is about to delete
 

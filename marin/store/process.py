@@ -14,7 +14,7 @@ UNKNOWN = "unknown"
 
 
 class Holder(Document, frozen=True, kw_only=True):
-    """One process that holds a lease."""
+    """A process, as leases and records describe it."""
 
     user: str
     host: str
@@ -26,8 +26,8 @@ class Holder(Document, frozen=True, kw_only=True):
     def is_gone(self) -> bool:
         """Is the holder gone, as far as this process can see? True only if this process would find a live holder.
 
-        A host's name proves nothing: pods, clones and laptops share names. Nor can a restarted machine be told from
-        its clone. In these cases only the lease's beat tells.
+        A host's name proves nothing: pods, clones and laptops share names. A restarted machine also looks like its
+        clone. In these cases only the lease's beat tells.
         """
         return self.is_here() and started(self.pid) not in (self.started, UNKNOWN)
 

@@ -29,7 +29,7 @@ class Input(Document, frozen=True, kw_only=True):
 
 
 class Provenance(Document, frozen=True, kw_only=True):
-    """Who, where, when and from which commit."""
+    """The person, machine, time and commit behind an output."""
 
     who: str
     host: str
@@ -95,7 +95,7 @@ class Observed(Document, frozen=True, kw_only=True):
         return bool(self.files or self.trees or self.folders or self.code or self.environment)
 
     def joined(self, later: Observed) -> Observed:
-        """Return the reads of two attempts at one step. Where both read a thing, the later read counts."""
+        """Return the reads of two attempts at one step. If both read a thing, the later read counts."""
         if not self.is_any and not self.programs:
             return later
         return Observed(
@@ -141,7 +141,7 @@ class Acceptance(BuiltFrom, frozen=True, kw_only=True):
 
 
 class Failure(Document, frozen=True, kw_only=True):
-    """How an attempt failed."""
+    """The error of a failed attempt."""
 
     error: str  # one line
     when: str = ""

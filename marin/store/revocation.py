@@ -204,6 +204,6 @@ def _append(store: Store, key: str, entry: Revocation) -> Revocation:
 def _entries(content: bytes | None, where: str) -> list[Revocation]:
     remedy = (
         "restore it from a copy of the store or a mirror: until then marin cannot tell which bytes are revoked. "
-        "If there is no copy, delete the file and revoke the bad outputs again"
+        "If there is no copy, delete the file and revoke again every bad output"
     )
     return Revocation.parse_lines(content, where, "revocation", remedy)

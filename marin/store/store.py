@@ -283,7 +283,7 @@ class Store:
 
     @staticmethod
     def remedy(record: Record) -> str:
-        return f"make it again with --rebuild {record.name}"
+        return f"rebuild it with --rebuild {record.name}"
 
     def attempts(self, op: str) -> list[str]:
         """Return the directories of all attempts at an operator's steps, committed or not."""

@@ -1,5 +1,5 @@
-"""Looking after a store: garbage collection, mirroring to another store, adopting outside data.
+"""Maintenance of a store: garbage collection, mirroring to another store, adopting outside data.
 
-Enters: a store and what somebody asks for. Leaves: the same store with less in it, another store with the same
-outputs, or an adopted output.
+Enters: a store and a request. Leaves: the same store with fewer outputs, another store with the same outputs, or an
+adopted output.
 """

@@ -1,4 +1,4 @@
-"""Bringing outside data in: a committed output like any other, and who brought it, from where and why."""
+"""Adopt outside data as a committed output, and record who adopted it, its source and the reason."""
 
 from __future__ import annotations
 
@@ -41,15 +41,15 @@ from marin.store.store import Store
 from marin.store.trust import TrustChecker
 from marin.upkeep.adopted_facts import facts_of
 
-LARGE = 1 << 30  # bytes: from here on the caller is told what takes so long
+LARGE = 1 << 30  # bytes: for larger sources the caller gets a message about the wait
 OUTPUT_DEPTH = 2  # an output is {prefix}/{op}/{label-identity.token}
 
 
 class Adopt(ExecutorStep[Artifact], op=ADOPT):
-    """A copy of files that lie outside, refused if they are not what they were when they were looked at.
+    """A step that copies files from outside the store. It fails if the files changed since they were examined.
 
-    content: digest of every path, size and checksum. facts: the artifact's, as JSON. source: where they came from, for
-    people; folder: where they can be read on this machine.
+    content: digest of every path, size and sha256. facts: the artifact's, as JSON. source: the files' origin, for
+    people. folder: the files' place on this machine.
     """
 
     content: str
@@ -59,7 +59,7 @@ class Adopt(ExecutorStep[Artifact], op=ADOPT):
     folder: str = execution(default="")
 
     def outside(self) -> dict[str, str]:
-        """As it was when it was looked at; run() compares every byte that it copies with that."""
+        """Return the digest of the files when they were examined. run() compares every byte that it copies."""
         return {self.source: self.content}
 
     def run(self, ctx: Context) -> Artifact:
@@ -75,7 +75,7 @@ class Adopt(ExecutorStep[Artifact], op=ADOPT):
 
 @dataclass(frozen=True)
 class Adopted:
-    """new: False if the store held these very bytes already; then it is that output."""
+    """An adopted output. new: False if the store already held the same bytes; ``record`` is then that output's."""
 
     record: Record
     source: str
@@ -83,7 +83,7 @@ class Adopted:
 
     @property
     def pin(self) -> str:
-        """What an experiment says to use it."""
+        """Return the expression that an experiment writes to use the output."""
         kind = KINDS[self.record.kind].__name__ if self.record.kind in KINDS else ""
         return f'Pinned{f"[{kind}]" if kind else ""}(at="{self.record.attempt}", digest="{self.record.root}")'
 
@@ -100,11 +100,11 @@ def adopt(
 ) -> Adopted:
     """Copy a file or folder (a path or ``gs://``, ``s3://`` …) into the store and commit it.
 
-    kind: of an artifact, or ``module:Class``; "" where the source is a copy of an output and says so itself.
-    facts: those that the files do not tell. on_message: what the caller waits for.
+    kind: of an artifact, or ``module:Class``; "" if the source is a copy of an output, whose record has the kind.
+    facts: facts that the files do not hold. on_message: takes messages about waiting.
 
-    Raises InputError for what is not there, is empty or is no artifact of that kind, BadField for what cannot be meant,
-    Revoked for bytes that were declared bad, here or in the store that they come from.
+    Raises InputError if the source is missing, empty or not an artifact of that kind, BadField for bad arguments,
+    Revoked for bytes that are revoked in this store or in their own.
     """
     if not because.strip():
         raise BadField("adopting needs its reason: --because 'the release that the paper used'; it is recorded")
@@ -116,7 +116,7 @@ def adopt(
         if (size := sum(entry.size for entry in entries)) > LARGE:
             on_message(f"{len(entries)} files, {write_bytes(size)}: reading them as {made.kind}, then copying")
         if known is not None and known.content and known.content != content:
-            raise InputError(f"{source} is not what its own record says; `marin audit --bytes` there says how")
+            raise InputError(f"{source} differs from its own record; `marin audit --bytes` there shows the damage")
         from_files = facts_of(made.kind, folder, entries, source)
         agreed = _agreed(
             made, from_files, known.facts if known is not None and known.kind == made.kind else {}, facts, source
@@ -145,7 +145,7 @@ def _all_readable(given: str) -> Generator[None]:
 
 
 def kind_called(name: str) -> type[Artifact]:
-    """Raises BadField with near misses."""
+    """Return the artifact class that ``--kind`` names. Raises BadField with near misses."""
     module, _, qualified = name.partition(":")
     if qualified:
         try:
@@ -153,7 +153,7 @@ def kind_called(name: str) -> type[Artifact]:
         except (ImportError, AttributeError) as error:
             raise BadField(f"--kind {name}: {error}") from error
         if not (isinstance(found, type) and issubclass(found, Artifact) and found.kind):
-            raise BadField(f"--kind {name} is no class of artifacts; wanted a subclass of marin.Artifact")
+            raise BadField(f"--kind {name} is not an artifact class; wanted a subclass of marin.Artifact")
         return found
     known = KINDS | {made.__name__: made for made in KINDS.values()}
     if name in known:
@@ -168,11 +168,11 @@ def kind_called(name: str) -> type[Artifact]:
 
 @contextmanager
 def _read_here(given: str, store: Store) -> Generator[tuple[str, Directory]]:
-    """(what it is called, a folder on this machine that holds it and nothing else)."""
+    """Yield (the source's name, a folder on this machine that holds only the source)."""
     if "://" in given and not given.startswith("file://"):
         source = given.rstrip("/")
         if source.startswith(("http://", "https://")):
-            raise BadField(f"{source}: a web address is fetched by a step, see operators.download; adopt copies files")
+            raise BadField(f"{source}: adopt copies files; fetch a web address with a step, see operators.download")
         _refuse_inside(store, source, store.prefix)
         with tempfile.TemporaryDirectory(prefix="marin-adopt-") as folder:
             _download(source, Path(folder))
@@ -193,7 +193,7 @@ def _read_here(given: str, store: Store) -> Generator[tuple[str, Directory]]:
 
 def _refuse_inside(store: Store, source: str, prefix: str) -> None:
     if source == prefix or prefix.startswith(f"{source}/"):
-        raise BadField(f"{source} holds the store {store.prefix} itself; name what is to be brought into it")
+        raise BadField(f"{source} holds the store {store.prefix} itself; name files outside of the store")
     if not source.startswith(f"{prefix}/"):
         return
     inside = source.removeprefix(f"{prefix}/")
@@ -201,9 +201,9 @@ def _refuse_inside(store: Store, source: str, prefix: str) -> None:
     if content:
         record = parse_record(content, source)
         raise BadField(
-            f"{source} is in the store already, as {record.name}; pin it:\n  {Adopted(record, source, new=False).pin}"
+            f"{source} is already in the store, as {record.name}; pin it:\n  {Adopted(record, source, new=False).pin}"
         )
-    raise BadField(f"{source} is inside the store {store.prefix}, and is no committed output of it")
+    raise BadField(f"{source} is inside the store {store.prefix}, but is not a committed output")
 
 
 def _download(source: str, folder: Path) -> None:
@@ -215,11 +215,11 @@ def _download(source: str, folder: Path) -> None:
     try:
         transfer.download(source, folder / source.rpartition("/")[2])
     except FileNotFoundError as error:
-        raise InputError(f"{source}: nothing is there; nothing was adopted") from error
+        raise InputError(f"{source} does not exist; nothing was adopted") from error
 
 
 def _names(folder: Directory) -> list[str]:
-    """Every file. Raises InputError if there is none, or if some would be missed."""
+    """Return the name of every file. Raises InputError if there is none, or if some cannot be copied."""
     for name, why in not_files(folder.url, copied=True):
         raise InputError(f"{folder.url}/{name} is {why}, or leave it out; nothing was adopted")
     names = folder.names()
@@ -245,10 +245,10 @@ def _copied(source: Directory, name: str, target: Directory) -> FileEntry:
 
 
 def _record_of(source: str, folder: Directory, store: Store) -> Record | None:
-    """Its own record, if it is a copy of an output.
+    """Return the source's own record if it is a copy of an output, or None.
 
-    Raises BadField for an output that lies in another store, because a copy would lose the lineage that a mirrored one
-    keeps; Revoked if that store does not trust it any more.
+    Raises BadField for an output inside another store: a copy would lose the lineage, which mirroring keeps. Raises
+    Revoked if the other store no longer trusts the output.
     """
     if not (folder.path / RECORD).exists():
         return None
@@ -256,7 +256,7 @@ def _record_of(source: str, folder: Directory, store: Store) -> Record | None:
     prefix = source.removesuffix(f"/{record.attempt}")
     if prefix != source and (other := Store(prefix)).objects.list(OWN):
         if (bad := TrustChecker(other, {}, revoked(other)).untrusted(record)) is not None:
-            raise Revoked(f"{source} is not to be used: in its own store it was {bad.why}. Nothing was adopted")
+            raise Revoked(f"{source} must not be used: in its own store it was {bad.why}. Nothing was adopted")
         raise BadField(
             f"{source} is an output of the store {prefix}; bring it with its lineage:\n"
             f"  marin mirror {record.attempt} --from {prefix} --to {store.prefix}"
@@ -267,7 +267,7 @@ def _record_of(source: str, folder: Directory, store: Store) -> Record | None:
 def _agreed(
     kind: type[Artifact], from_files: Mapping[str, Any], known: Mapping[str, Any], given: Mapping[str, Any], source: str
 ) -> dict[str, Any]:
-    """The artifact's facts: as its files tell, else as given, else as its own record says."""
+    """Return the artifact's facts: from its files, or else as given, or else from its own record."""
     fields = {spec.name: spec for spec in dataclasses.fields(cast(Any, kind))}
     for name, value in given.items():
         if name not in fields:
@@ -285,7 +285,7 @@ def _agreed(
     if missing:
         example = ", ".join(f'"{name}": …' for name in missing)
         raise BadField(
-            f"the files of {source} do not tell {' and '.join(missing)}, which {kind.kind} needs: "
+            f"the files of {source} do not hold {' and '.join(missing)}, which {kind.kind} needs: "
             f"--facts '{{{example}}}'"
         )
     return _valid(kind, facts)
@@ -304,7 +304,10 @@ def _valid(kind: type[Artifact], facts: dict[str, Any]) -> dict[str, Any]:
 
 
 def _existing(store: Store, root: str, content: str, source: str) -> tuple[Record | None, Record | None]:
-    """(the output with these bytes and facts, every byte right; or an adopted one that is damaged). Raises Revoked."""
+    """Return (the intact output with these bytes and facts, or None; else a damaged adopted one, or None).
+
+    Raises Revoked.
+    """
     standing = revoked(store)
     revocation = standing.of(root, content)
     if revocation is not None:

@@ -1,4 +1,4 @@
-"""What files say of themselves, by the kind of artifact that they are taken for: every file is opened and read."""
+"""Read the facts of an artifact from its files, by kind. Every file is opened and read."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ type Entries = Mapping[str, FileEntry]
 
 
 def facts_of(kind: str, directory: Directory, entries: Sequence[FileEntry], where: str) -> dict[str, Any]:
-    """The facts of an artifact of that kind that can be read off its files; none for a kind that is not marin's own.
+    """Return the facts that an artifact's files hold; none for a kind that is not marin's own.
 
-    directory: on this machine. where: what people call it. Raises InputError if they are no such artifact.
+    directory: on this machine. where: its name for people. Raises InputError if the files are not such an artifact.
     """
     read = READERS.get(kind)
     if read is None:
@@ -27,12 +27,12 @@ def facts_of(kind: str, directory: Directory, entries: Sequence[FileEntry], wher
         why = str(error).removeprefix(f"{directory.url}: ").removeprefix(f"{directory.url} ")
     except ImportError:
         raise
-    except Exception as error:  # whatever a library raises for bytes that it cannot read
+    except Exception as error:  # libraries raise many errors for unreadable bytes
         why = f"{type(error).__name__}: {error}"
     why = why.replace(f"{directory.url}/", "").replace(directory.url, where)
     raise InputError(
         f"{where} cannot be opened as {kind}: {why}.\nNothing was adopted: "
-        "name the kind that it is, or adopt it as raw_files and make the rest with a step"
+        "name the right kind, or adopt it as raw_files and build the artifact with a step"
     )
 
 

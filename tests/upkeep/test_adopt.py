@@ -85,7 +85,7 @@ def test_data_on_another_store_comes_in_too(remote_prefix: str, prefix: str, fol
     assert not take(prefix, outside.url).new
     one = take(remote_prefix, f"{outside.url}/text.txt", label="one")
     assert one.record.facts == {"files": 1, "bytes": 5}
-    with pytest.raises(InputError, match="nothing is there"):
+    with pytest.raises(InputError, match="does not exist"):
         take(remote_prefix, f"{outside.url}/text")
 
 
@@ -146,7 +146,7 @@ def test_what_is_no_outside_data_is_refused(prefix: str, folder: Path, tmp_path:
 
 def test_facts_are_given_where_files_do_not_tell_them_and_never_against_them(prefix: str, folder: Path) -> None:
     cases: list[tuple[dict[str, Any], str]] = [
-        ({}, "do not tell bytes"),
+        ({}, "do not hold bytes"),
         ({"bites": 3}, "did you mean bytes"),
         ({"bytes": "many"}, "bytes of toy-blob is 'many'"),
     ]
@@ -193,7 +193,7 @@ def test_an_output_of_another_store_is_mirrored_and_a_copy_of_it_brings_its_kind
     done = take(prefix, copy, "")
     assert (done.record.kind, done.record.facts, done.record.root) == ("toy-blob", {"bytes": 5}, record.root)
     (copy / "text.txt").write_text("HELLO")
-    with pytest.raises(InputError, match="not what its own record says"):
+    with pytest.raises(InputError, match="differs from its own record"):
         take(f"{prefix}-third", copy, "")
 
 

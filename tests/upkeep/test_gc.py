@@ -682,7 +682,7 @@ def test_lists_of_outside_data_go_with_the_last_that_names_them(tmp_path: Path) 
     assert not look(store, GcOptions(older_than=0.1)).goes, "a run of the last day needed it: it may go on"
     names = {listing(first.outside), listing(last.outside), listing(accepted.entry.outside)}
     swept = collect(store, 30)
-    assert "lists of outside data of nothing that is known" in {piece.name for piece in swept.gone}
+    assert "lists of outside data that no known output read" in {piece.name for piece in swept.gone}
     assert lists() == names
     changed("later")
     [decision] = planned(store.prefix, step=step).decisions

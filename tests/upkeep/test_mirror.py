@@ -314,7 +314,7 @@ def test_an_input_that_was_made_again_is_named_and_left_out(two: tuple[str, str]
     run(source, on_drift=OnDrift.REBUILD, o=outside)
     plan = plan_mirroring(Store(source), Store(target), ["end"], with_inputs=True)
     assert [record.name for record in plan.todo] == ["toy-join/end"]
-    assert "made again since" in "".join(plan.notes)
+    assert "rebuilt since" in "".join(plan.notes)
 
 
 def test_two_at_once_copy_once(new_prefix: Any, request: pytest.FixtureRequest) -> None:

@@ -112,7 +112,7 @@ def _download(url: str, root: str, wanted: list[FileEntry], folder: Path) -> Non
         os.replace(partial, folder)
         _compared[folder] = file_stamps(str(folder))
     except FileNotFoundError as error:
-        raise CorruptOutput(f"{url}: {error} is listed in the manifest of {root} and missing; --rebuild it") from error
+        raise CorruptOutput(f"{url}: {error}; the manifest of {root} lists it, so --rebuild the step") from error
     finally:
         shutil.rmtree(partial, ignore_errors=True)
 

@@ -17,7 +17,7 @@ from marin.store.files.local import OWN, FileStamp, file_stamps, files_below, fo
 if TYPE_CHECKING:
     from marin.store.objects.conditional import Stored
 
-LONGEST_PART, LONGEST_NAME = 255, 900  # bytes; the first is the limit of disks, the second is below object stores'
+LONGEST_PART, LONGEST_NAME = 255, 900  # bytes: the limit of disks for a part; a little below the limit of object stores
 _PLAIN = re.compile(r"(?:[A-Za-z0-9_-][A-Za-z0-9._-]*/)*[A-Za-z0-9_-][A-Za-z0-9._-]*")  # nearly every name matches
 
 

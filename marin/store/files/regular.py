@@ -51,7 +51,7 @@ def not_files(url: str, *, copied: bool = False) -> Iterator[tuple[str, str]]:
 def _why_not(name: str, entry: os.DirEntry[str], copied: bool) -> str:
     """Return why an output cannot hold an entry; "" if it can."""
     if not entry.is_symlink():
-        return f"{_special(entry.stat(follow_symlinks=False).st_mode)}, no file; remove it"
+        return f"{_special(entry.stat(follow_symlinks=False).st_mode)}, not a file; remove it"
     target = os.readlink(entry.path)
     try:
         mode = os.stat(entry.path).st_mode
@@ -61,7 +61,7 @@ def _why_not(name: str, entry: os.DirEntry[str], copied: bool) -> str:
     if stat.S_ISDIR(mode):
         return f"a link to a folder, {target}, whose files would be missing; copy them, or link each of them"
     if not stat.S_ISREG(mode):
-        return f"a link to {target}, {_special(mode)}, no file; remove it"
+        return f"a link to {target}, {_special(mode)}, not a file; remove it"
     within = posixpath.normpath(posixpath.join(posixpath.dirname(name), target))
     if copied:
         return ""

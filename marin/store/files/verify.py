@@ -21,7 +21,7 @@ HASH_THREADS = min(8, os.cpu_count() or 1)
 
 
 class Check(StrEnum):
-    """How thoroughly to compare an output with its manifest.
+    """The thoroughness of a comparison of an output with its manifest.
 
     SIZES: names and sizes. CHECKSUMS: also the store's own checksums, and every byte of a file without one.
     BYTES: every byte.
@@ -33,7 +33,7 @@ class Check(StrEnum):
 
 
 class Checked(StrEnum):
-    """How the files of an input were compared with its manifest before a step read them.
+    """The comparison of an input's files with its manifest that was made before a step read them.
 
     Names and sizes are always compared.
     """
@@ -127,7 +127,7 @@ def _sample(entries: list[FileEntry], at_most: int, seed: str) -> list[FileEntry
 
 
 def _sha256_of(directory: Directory, entries: list[FileEntry]) -> dict[str, str]:
-    """Return the sha256 of each file by path. Reads large sets in threads: hashing releases Python's lock."""
+    """Return the sha256 of each file by path. Reads large sets in threads: hashing releases the GIL."""
 
     def digest(entry: FileEntry) -> str:
         return file_entry(directory, entry.path).sha256

@@ -138,7 +138,7 @@ def _amazon() -> Any:
 
 
 def _is_passing(error: Exception) -> bool:
-    """Is this error temporary? Only botocore's codes for Amazon are known to s3fs, so look at the HTTP status."""
+    """Is this error temporary, by its HTTP status? botocore knows only the error codes of Amazon's servers."""
     response: Any = getattr(error, "response", None)
     status = response.get("ResponseMetadata", {}).get("HTTPStatusCode") if isinstance(response, dict) else None
     return status in (408, 429, 500, 502, 503, 504)

@@ -1,4 +1,4 @@
-"""One thing that ``marin gc`` may take away, whole or not at all."""
+"""Garbage: a thing that ``marin gc`` may delete, whole or not at all."""
 
 from __future__ import annotations
 
@@ -19,34 +19,34 @@ DAY = 86400.0  # seconds
 
 class GarbageKind(StrEnum):
     EXPIRED = "expired"  # an output whose lifetime is over
-    UNREACHABLE = "unreachable"  # an output of no experiment that was named
-    NAMED = "named"  # an output that somebody named
-    REPLACED = "replaced"  # what a rebuild replaced, or an earlier gc was killed at
+    UNREACHABLE = "unreachable"  # an output that belongs to none of the named experiments
+    NAMED = "named"  # an output that a person named
+    REPLACED = "replaced"  # an output that a rebuild replaced, or that a killed gc left half deleted
     UNFINISHED = "unfinished"  # an attempt that never committed
     WORK = "work"  # in progress
-    LEFTOVERS = "leftovers"  # control files nothing refers to any more
+    LEFTOVERS = "leftovers"  # control files that nothing refers to any more
 
 
 @dataclass(frozen=True, kw_only=True)
 class Garbage:
-    """Something that goes whole or not at all."""
+    """A thing that gc deletes whole or not at all."""
 
     kind: GarbageKind
-    name: str  # as people call it
+    name: str  # for people
     identities: tuple[str, ...] = ()
     why: str = ""
     bytes: int = 0
     files: int = 0
-    since: float | None = None  # when it was last made, read or touched: seconds since 1970 by the store's clock
-    records: tuple[Record, ...] = ()  # that go with it
+    since: float | None = None  # when it was last built, read or touched: seconds since 1970 by the store's clock
+    records: tuple[Record, ...] = ()  # to delete with it
     folders: tuple[str, ...] = ()  # the first holds the data of the records
     objects: tuple[str, ...] = ()  # control files
-    fenced: tuple[str, ...] = ()  # identities whose lease is taken first, because a writer of it may wake up
-    code: tuple[str, ...] = ()  # digests, where the objects are called by them
+    fenced: tuple[str, ...] = ()  # identities whose lease gc takes first, because a writer may wake up
+    code: tuple[str, ...] = ()  # digests, if the objects are named by digests
 
     @property
     def needs(self) -> Needs:
-        """As a run would name it."""
+        """Return the garbage as needs, to compare it with a run's."""
         return Needs(
             identities=[identity[:SHORT] for identity in self.identities],
             attempts=list(self.folders),
@@ -55,14 +55,14 @@ class Garbage:
 
     @property
     def key(self) -> tuple[GarbageKind, str, tuple[str, ...]]:
-        """Equal in two looks at one store for one and the same thing."""
+        """Return a key that is equal for the same thing in two surveys of one store."""
         return self.kind, "" if self.folders else self.name, self.folders
 
 
 def extents(store: Store, pieces: Iterable[Garbage]) -> list[Garbage]:
-    """With bytes and files, and with the time of the newest file where none is known: a listing for each, side by side.
+    """Return the pieces with bytes, files and, if unknown, the time of the newest file. Lists each one concurrently.
 
-    Never old where the store tells no times; an empty folder is what a removal left that was cut short.
+    A piece without times is never old. An empty folder counts as old: an interrupted removal left it.
     """
     from marin.store.files.transfer import side_by_side
 
@@ -84,7 +84,7 @@ def _extent(store: Store, piece: Garbage) -> Garbage:
 
 
 def _ending(store: Store, failures: Iterable[str]) -> str:
-    """How an attempt ended that never committed. failures: its directory, if it left word of that."""
+    """Return how an uncommitted attempt ended. failures: its directory, if it recorded a failure."""
     for attempt in failures:
         with suppress(CorruptRecord):
             failure = store.failure(attempt)

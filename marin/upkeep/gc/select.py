@@ -1,4 +1,4 @@
-"""What ``marin gc`` may take away, and why everything else stays. Pure: decides from what a store was found to hold."""
+"""Select the garbage that ``marin gc`` may delete, and the reasons why other outputs stay. Decides from a survey."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ from marin.upkeep.gc.stale_files import leftovers
 from marin.upkeep.gc.survey import SHORT, StoreSurvey
 
 OLDER_THAN = 7.0  # days
-WORK = 30.0  # days that work in progress stays at least: it may be weeks of training whose machines are away
+WORK = 30.0  # days that work in progress stays at least: it may be weeks of training that waits for machines
 
 
 class KeepReason(StrEnum):
-    """Why an output stays, the strongest reason first."""
+    """The reason why an output stays, the strongest reason first."""
 
     NEEDED = "a run needs it, or did within a day"
     UNSEEN = "being committed"
     RESULT = "a result of an experiment that was named"
     PINNED = "pinned"
-    REPLACEMENT = "to be used instead of what was revoked"
+    REPLACEMENT = "the replacement of a revoked output"
     REACHED = "part of an experiment that was named"
     SHARED = "another output shares its files"
     READ = "something that stays was made from it"
@@ -42,7 +42,7 @@ class KeepReason(StrEnum):
 
 @dataclass(frozen=True)
 class Roots:
-    """What experiments name."""
+    """The steps, results and pins of experiments, which gc keeps."""
 
     steps: frozenset[str] = frozenset()  # identities
     results: frozenset[str] = frozenset()  # identities
@@ -62,18 +62,18 @@ def roots_of(experiments: Iterable[Experiment]) -> Roots:
 @dataclass(frozen=True)
 class Selection:
     goes: list[Garbage]
-    stays: Counter[KeepReason] = field(default_factory=Counter[KeepReason])  # how many outputs, by the reason
+    stays: Counter[KeepReason] = field(default_factory=Counter[KeepReason])  # number of outputs by reason
     bytes: int = 0  # of the outputs that stay
-    unknown: tuple[str, ...] = ()  # directories like attempts of steps that were never leased here: they stay
-    named: dict[str, KeepReason] = field(default_factory=dict[str, KeepReason])  # why outputs stay that were named
+    unknown: tuple[str, ...] = ()  # directories named like attempts of steps never leased here; they stay
+    named: dict[str, KeepReason] = field(default_factory=dict[str, KeepReason])  # why named outputs stay
 
 
 @dataclass(frozen=True, kw_only=True)
 class GcOptions:
-    """What gc was asked for.
+    """The options of a gc.
 
-    at_once: without waiting any days, also not the one during which a run that ended may be run again; only work in
-    progress waits unless ``kinds`` names it alone.
+    at_once: wait no days, not even the day during which an ended run may be started again. Work in progress still
+    waits, unless ``kinds`` names only work in progress.
     """
 
     roots: Roots = Roots()
@@ -81,23 +81,26 @@ class GcOptions:
     unreachable: bool = False  # take also outputs that no root reaches
     kinds: frozenset[GarbageKind] = frozenset(GarbageKind)  # take only these
     at_once: bool = False
-    named: frozenset[str] = frozenset()  # outputs that are to go unless something that stays was made from them
-    though_read: bool = False  # then too
+    named: frozenset[str] = frozenset()  # outputs to delete unless an output that stays was built from them
+    though_read: bool = False  # delete them in that case, too
 
 
 def find_garbage(survey: StoreSurvey, options: GcOptions, now: float) -> Selection:
-    """now: in seconds since 1970, by the store's clock. Raises BadField if everything would be unreachable."""
+    """Return the garbage of a store, and why its other outputs stay. Raises BadField if all would be unreachable.
+
+    now: in seconds since 1970, by the store's clock.
+    """
     if options.unreachable and not any(record.identity in options.roots.steps for record in survey.all_records()):
         raise BadField(
             f"--unreachable: none of the {len(options.roots.steps)} steps of the named experiments is in the store "
-            f"{survey.store.prefix}, so every output would go; check --prefix, --experiment and --scale"
+            f"{survey.store.prefix}, so every output would go. Check --prefix, --experiment and --scale"
         )
     found = _Search(survey, options, now).found()
     return replace(found, goes=[piece for piece in found.goes if piece.kind in options.kinds])
 
 
 def needs_now(survey: StoreSurvey, now: float, recent: float = RECENT) -> Needs:
-    """Of every run that lasts, and of those that began within so many days."""
+    """Return the needs of all running runs, and of runs that began within ``recent`` days."""
     lasting = {run.name for run in survey.lasting(now)}
     return Needs.union(
         run.needs for run in survey.runs if run.name in lasting or now - survey.began(run) < recent * DAY
@@ -128,7 +131,7 @@ class _Search:
         return Selection([*outputs, *attempts, *self._work(), *objects], stays, size, unknown, named)
 
     def _outputs(self) -> tuple[list[Garbage], Counter[KeepReason], int, dict[str, KeepReason]]:
-        """By directory: outputs that share one go together or not at all."""
+        """Return the outputs to delete, and why others stay. Outputs with one directory go together or not at all."""
         why = {record.identity: self._why(record) for record in self.survey.all_records()}
         candidates = {
             directory: records
@@ -186,7 +189,7 @@ class _Search:
         return self._unreachable(record) or self._expired(record)
 
     def _unreachable(self, record: Record) -> _Ended | None:
-        """What was adopted stays: nobody can make it again."""
+        """Return why an output is unreachable, or None. Adopted outputs stay: nobody can rebuild them."""
         if not self.options.unreachable or record.identity in self.roots.steps or record.op == ADOPT:
             return None
         last = max(self.survey.made(record), self._read(record))
@@ -210,7 +213,7 @@ class _Search:
         return self.last_read.get(Output(record.identity, record.root), 0.0)
 
     def _read_by_what_stays(self, candidates: dict[str, list[Record]], why: dict[str, KeepReason | _Ended]) -> set[str]:
-        """Directories that stay because something that stays was made from them, over any number of steps."""
+        """Return the directories that stay because an output that stays was built from them, directly or not."""
         soft = {
             Output(record.identity, record.root): directory
             for directory, records in candidates.items()
@@ -246,7 +249,7 @@ class _Search:
         )
 
     def _attempts(self) -> tuple[list[Garbage], tuple[str, ...]]:
-        """Attempts that no record stands for."""
+        """Return the attempts to delete that have no record, and directories of unknown steps."""
         kept = {*self.pins, *self.instead, *self.read}
         there = {record.identity for record in self.survey.all_records()}
         unknown: list[str] = []
@@ -300,7 +303,7 @@ class _Search:
                     kind=GarbageKind.WORK,
                     name=record.name if record is not None else self.survey.name_of(identity),
                     identities=(identity,),
-                    why="of a rebuild that was given up" if record is not None else "not gone on with",
+                    why="of an abandoned rebuild" if record is not None else "not continued",
                     folders=(state_name(identity),),
                     fenced=(identity,),
                 )
@@ -309,14 +312,14 @@ class _Search:
         return self._old(possible, 0.0 if alone else max(self.older_than, WORK * DAY))
 
     def _old(self, possible: list[Garbage], least: float) -> list[Garbage]:
-        """With their extent; of those that say no time themselves, the files tell."""
+        """Return the pieces that are old, with their extent. Pieces without a time have the time of their files."""
         found = extents(self.survey.store, possible)
         return [piece for piece in found if not least or self.now - (piece.since or 0.0) > least]
 
 
 @dataclass(frozen=True)
 class _Ended:
-    """hard: whatever was made from it."""
+    """The reason why an output may go. hard: it goes even if an output that stays was built from it."""
 
     kind: GarbageKind
     why: str
@@ -325,14 +328,14 @@ class _Ended:
 
 
 def _own(record: Record) -> str:
-    """The directory of its own attempt, which for an alias holds nothing but its record."""
+    """Return the directory of the output's own attempt. An alias's directory holds only its record."""
     if not record.alias_of:
         return record.attempt
     return attempt_directory(record.op, record.label, record.identity, record.token)
 
 
 def _last_reads(survey: StoreSurvey) -> dict[Output, float]:
-    """When a commit last read each output. A record that was replaced or collected keeps the time of its own commit."""
+    """Return when a commit last read each output. A replaced or deleted record keeps the time of its commit."""
     last: dict[Output, float] = {}
 
     def note(record: Record, when: float) -> None:

@@ -1,4 +1,4 @@
-"""Control files nothing refers to any more: of runs that ended, of attempts and outputs that are gone."""
+"""Find control files that nothing refers to any more: of runs that ended, of attempts and outputs that are gone."""
 
 from __future__ import annotations
 
@@ -13,8 +13,11 @@ from marin.upkeep.gc.survey import STALE, StoreSurvey
 
 
 def leftovers(survey: StoreSurvey, needs: Needs, gone: set[str], now: float, older_than: float) -> list[Garbage]:
-    """older_than: seconds; an hour at least, because what they are for may come after them. gone: directories that go
-    as well."""
+    """Return the control files that nothing refers to.
+
+    older_than: seconds, at least an hour, because a file may exist before the output that it belongs to. gone: the
+    directories that gc is about to delete.
+    """
     older_than = max(older_than, STALE)
 
     def old(folder: str, fits: Callable[[str], bool]) -> list[str]:
@@ -34,8 +37,8 @@ def leftovers(survey: StoreSurvey, needs: Needs, gone: set[str], now: float, old
         _piece("needs of runs that ended", USES, old(USES, lambda name: name.partition(".")[0] in ended), survey),
         _piece("stamps of outputs that are gone", STAMPS, old(STAMPS, lambda name: name not in stamped), survey),
         _piece("actions of outputs that are gone", ACTIONS, old(ACTIONS, lambda name: name[-64:] not in there), survey),
-        _piece("sources of code that made nothing that is known", CODE, code, survey, by_digest=True),
-        _piece("lists of outside data of nothing that is known", OUTSIDE, lists, survey, by_digest=True),
+        _piece("sources of code that built no known output", CODE, code, survey, by_digest=True),
+        _piece("lists of outside data that no known output read", OUTSIDE, lists, survey, by_digest=True),
     ]
     for folder in (RECORDS, LEASES, SUPERSEDED, USES, STAMPS, ACTIONS, CODE, OUTSIDE):
         half = old(folder, lambda name: not _is_whole(name))
@@ -49,7 +52,7 @@ def _is_whole(name: str) -> bool:
 
 
 def _piece(name: str, folder: str, names: Iterable[str], survey: StoreSurvey, *, by_digest: bool = False) -> Garbage:
-    """by_digest: the files are called by digests, which a run may say that it needs."""
+    """Return garbage of files in one folder. by_digest: the files are named by digests, which a run may need."""
     files = survey.times.folder(folder)
     every = sorted(names)
     return Garbage(
@@ -66,8 +69,10 @@ def _piece(name: str, folder: str, names: Iterable[str], survey: StoreSurvey, *,
 def _unnamed(
     files: Iterable[str], digest_of: Callable[[BuiltFrom | Record], str], survey: StoreSurvey, needs: Needs
 ) -> list[str]:
-    """Of files that are called by a digest those that no output, replaced ones included, no work in progress and no
-    acceptance names."""
+    """Return the files named by a digest that no output, work in progress or acceptance names.
+
+    Replaced outputs count as well.
+    """
     digests = {file.removesuffix(".json") for file in files}
     digests -= {digest_of(record) for record in survey.all_records()} | set(needs.code)
     if digests:
@@ -79,7 +84,7 @@ def _unnamed(
 
 
 def _begun(survey: StoreSurvey) -> list[WorkInProgress]:
-    """What made the work in progress. Raises CorruptRecord."""
+    """Return the markers of all work in progress. Raises CorruptRecord."""
     markers = [f"{state_name(identity)}/{MADE_BY}" for identity in survey.in_progress]
     found: list[WorkInProgress] = []
     for name, content in survey.store.objects.read_many(markers).items():

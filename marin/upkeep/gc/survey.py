@@ -1,4 +1,4 @@
-"""What ``marin gc`` has to know of a store: a few listings, and reads side by side. Writes nothing."""
+"""Survey a store for ``marin gc``, with a few listings and concurrent reads. Writes nothing."""
 
 from __future__ import annotations
 
@@ -23,29 +23,29 @@ from marin.store.record import Record, parse_record
 from marin.store.revocation import Revocations, revoked
 from marin.store.store import Store
 
-STALE = 3600.0  # seconds: no live holder leaves its lease or its beat alone for so long; it rewrites them in seconds
+STALE = 3600.0  # seconds without a change of a lease or beat; a live holder rewrites them every few seconds
 SHORT = 12  # digits of the identity in an attempt's directory
 SHOWN = 5  # unreadable objects that an error names
 
 
 class StoreSurvey:
-    """As it is now. Raises CorruptRecord if something cannot be read that might say what must stay."""
+    """The present content of a store. Raises CorruptRecord if an object is unreadable that may protect an output."""
 
-    inventory: Inventory  # every output, also one whose record is not visible yet: its writer is at that, or dead
-    records: dict[str, Record]  # the visible ones, by identity
-    contents: dict[str, bytes]  # their objects, byte by byte
+    inventory: Inventory  # every output, also one without a visible record: its writer is finishing, or dead
+    records: dict[str, Record]  # visible records, by identity
+    contents: dict[str, bytes]  # bytes of the visible records
     leases: dict[str, LeaseDocument]  # of steps without a visible record and of the orphan attempts' steps
-    runs: list[Run]  # that said what they need
-    attempts: list[Attempt]  # every directory that is called as one
-    orphan_attempts: list[Attempt]  # those that no record stands for
+    runs: list[Run]  # that wrote their needs
+    attempts: list[Attempt]  # every directory named like an attempt
+    orphan_attempts: list[Attempt]  # attempts without a record
 
     @paused()
     def __init__(self, store: Store) -> None:
         self.store = store
         self._unreadable: list[str] = []
-        # First the runs: what one that ends meanwhile has committed is found below.
+        # Read the runs first: outputs that a run commits meanwhile are found below.
         self.runs = self._readable(read_runs, list[Run]())
-        self.attempts = self._list_attempts()  # before the records: what is committed meanwhile is no orphan
+        self.attempts = self._list_attempts()  # before the records: an attempt committed meanwhile is not an orphan
         self.inventory = Inventory(store)
         self.leased, self.contents = self.inventory.leased, self.inventory.contents
         self.records, self.leases = self.inventory.visible, self.inventory.leases
@@ -66,11 +66,11 @@ class StoreSurvey:
         self._refuse()
 
     def all_records(self) -> list[Record]:
-        """Visible ones, and those that are committed and not visible yet."""
+        """Return the visible records, and the records that are committed but not visible yet."""
         return [*self.records.values(), *self.inventory.invisible.values()]
 
     def identities_of(self, attempt: Attempt) -> list[str]:
-        """Whose attempt it is, in full: one, but for a collision of 48 bits; none if it was never leased here."""
+        """Return the full identities of an attempt's step: one, unless 48 bits collide; none if never leased here."""
         return self._by_short.get(attempt.short, [])
 
     def read_leases(self, identities: Iterable[str]) -> None:
@@ -78,12 +78,12 @@ class StoreSurvey:
         self._refuse()
 
     def is_held(self, identity: str, now: float) -> bool:
-        """Does somebody hold its lease who may be alive? Only of leases that were read."""
+        """May a live process hold the lease of an identity? Considers only leases that were read."""
         lease = self.leases.get(identity)
         return lease is not None and is_live(lease, self.times[lease_name(identity)], now)
 
     def lasting(self, now: float) -> list[Run]:
-        """Runs that may be alive: the driver is, or a worker of it, which may outlive it."""
+        """Return the runs that may be alive: the driver, or one of its workers, which may outlive it."""
         return [
             run
             for run in self.runs
@@ -98,11 +98,11 @@ class StoreSurvey:
         return any(self.is_held(identity, now) for identity in made)
 
     def made(self, record: Record) -> float:
-        """When an output was committed, by the store's clock; never old where the store tells no times."""
+        """Return when an output was committed, by the store's clock; infinity if the store has no times."""
         return self.times[record_name(record.identity)] or self.times[lease_name(record.identity)] or float("inf")
 
     def was_made(self, record: Record) -> float:
-        """When an output that is no longer committed was: by its own clock, but not after it was replaced."""
+        """Return when a replaced output was committed: by its writer's clock, but not after its replacement."""
         replaced = self.times[f"{SUPERSEDED}/{record.identity}.{record.token:04d}.json"] or float("inf")
         try:
             told = time.mktime(time.strptime(record.provenance.started, "%Y-%m-%d %H:%M:%S"))
@@ -111,18 +111,18 @@ class StoreSurvey:
         return min(replaced, told + record.provenance.seconds)
 
     def began(self, run: Run) -> float:
-        """When a run last said what it needs, or was last heard of, by the store's clock."""
+        """Return when a run last wrote its needs or its beat, by the store's clock."""
         found = self.times.folder(USES)
         own = [entry.modified for name, entry in found.items() if name.partition(".")[0] == run.name]
         return max((when for when in own if when), default=float("inf"))
 
     def name_of(self, identity: str) -> str:
-        """What people call a step that has no output, as far as its attempts tell."""
+        """Return the name of a step without an output, from its attempts, or else from its identity."""
         mine = [attempt.name for attempt in self.attempts if identity.startswith(attempt.short)]
         return mine[-1] if mine else identity[:SHORT]
 
     def with_data(self, directories: Iterable[str]) -> set[str]:
-        """Directories of attempts, and those that hold the data of the outputs that they name."""
+        """Return directories of attempts, and the directories that hold the data of their outputs."""
         names = [f"{directory}/{RECORD}" for directory in directories]
         found = set(directories)
         for name, content in self.store.objects.read_many(names).items():
@@ -132,7 +132,7 @@ class StoreSurvey:
 
     @functools.cached_property
     def in_progress(self) -> set[str]:
-        """Identities with work in progress."""
+        """Return the identities with work in progress."""
         return self.store.state_identities()
 
     @functools.cached_property
@@ -141,7 +141,7 @@ class StoreSurvey:
 
     @functools.cached_property
     def superseded(self) -> list[Record]:
-        """What rebuilds and earlier collections left; without the garbled ones, whose bytes no record names."""
+        """Return the records that rebuilds and earlier gcs left, without unreadable ones."""
         return read_superseded(self.store)[0]
 
     def _list_attempts(self) -> list[Attempt]:
@@ -150,7 +150,7 @@ class StoreSurvey:
         return [attempt for name in names if (attempt := parse_attempt(name)) is not None]
 
     def _readable[T](self, read: Callable[[Store], T], otherwise: T) -> T:
-        """What the store says; where it cannot be read, ``_refuse`` says so together with all else that cannot."""
+        """Read a part of the store. ``_refuse`` later raises one error for all unreadable parts."""
         try:
             return read(self.store)
         except CorruptRecord as error:
@@ -163,19 +163,19 @@ class StoreSurvey:
             more = f"\nand {len(wrong) - SHOWN} more" if len(wrong) > SHOWN else ""
             raise CorruptRecord(
                 "\n".join(wrong[:SHOWN])
-                + f"{more}\nNothing was deleted: what cannot be read may stand for any of the store's files"
+                + f"{more}\nNothing was deleted: an unreadable object may protect any of the store's files"
             )
 
 
 class _Times:
-    """When each file of the control folders was written, by the store's own clock: one listing a folder, when asked."""
+    """The times of files in the control folders, by the store's own clock. Lists each folder once, when asked."""
 
     def __init__(self, store: Store) -> None:
         self.store = store
         self._folders: dict[str, dict[str, Stored]] = {}
 
     def __getitem__(self, name: str) -> float:
-        """0 if it is gone meanwhile, or the store does not tell."""
+        """Return when a file was written; 0 if it is gone, or the store has no times."""
         folder, _, file = name.rpartition("/")
         entry = self.folder(folder).get(file)
         return entry.modified if entry is not None else 0.0
@@ -187,14 +187,14 @@ class _Times:
 
 
 def is_live(lease: LeaseDocument, written: float, now: float) -> bool:
-    """May the holder be alive? written: when the object was, by the store's clock; 0 if that is not known."""
+    """May the holder be alive? written: when the lease was written, by the store's clock; 0 if unknown."""
     if lease.state is not State.HELD or lease.holder.is_gone():
         return False
     return lease.holder.is_here() or not written or now - written < STALE
 
 
 def files_below(store: Store, folder: str) -> dict[str, Stored]:
-    """Every file below a folder, ``.marin/`` and half-written ones too, with size and time: one listing."""
+    """Return every file below a folder with size and time, also ``.marin/`` and half-written files. One listing."""
     directory = store.directory / folder
     if not directory.is_local:
         from marin.store.files import transfer
@@ -205,7 +205,7 @@ def files_below(store: Store, folder: str) -> dict[str, Stored]:
 
     def fail(error: OSError) -> None:
         if not isinstance(error, FileNotFoundError):
-            raise error  # a folder that cannot be listed is not an empty one
+            raise error  # a folder that cannot be listed is not an empty folder
 
     with control_errors(directory.path):
         for place, _, names in os.walk(root, onerror=fail):

@@ -1,8 +1,8 @@
-"""Taking garbage away, so that a kill at any point leaves every visible record with all its files.
+"""Delete garbage, so that a kill at any point leaves every visible record with all its files.
 
-First what goes is announced (see marin.store.in_use), then everything is looked at once more: what a run came to need,
-or committed, in between stays. An output's record goes before the mark in its directory, and that before its data;
-a copy stays in ``superseded``, so lineage still knows it, and its lease says why it is gone.
+gc first announces its batch (see marin.store.in_use), then surveys the store again. Outputs that a run needs or commits
+in between stay. gc deletes an output's record first, then the record in its directory, then its data. A copy of the
+record stays in ``superseded``, so lineage still knows the output, and the lease holds the reason for the deletion.
 """
 
 from __future__ import annotations
@@ -41,30 +41,30 @@ from marin.upkeep.gc.select import GcOptions, Selection, find_garbage
 from marin.upkeep.gc.survey import StoreSurvey, is_live
 
 RENEW_EVERY = 1.0  # seconds
-ANNOUNCE_EVERY = 5.0  # seconds: a run that waits for a part of the batch goes on when that is done
+ANNOUNCE_EVERY = 5.0  # seconds: a run that waits for a part of the batch continues when that part is deleted
 
 type Clock = Callable[[StoreSurvey], float]
 
 
 def by_this_machine(_: StoreSurvey) -> float:
-    """For a look: asking the store for its time would mean writing to it."""
+    """Return this machine's time, for ``look``: asking a store for its time would mean writing to it."""
     return time.time()
 
 
 def by_the_store(survey: StoreSurvey) -> float:
-    """When the store says that our turn's lease was last renewed: a moment ago."""
+    """Return the store's time: the time of our lease, which was renewed a moment ago."""
     return survey.times[lease_name(TURN)] or time.time()
 
 
 def look(store: Store, options: GcOptions, clock: Clock = by_this_machine) -> Selection:
-    """What would go. Changes nothing. Raises CorruptRecord."""
+    """Return the garbage that ``sweep`` would delete. Changes nothing. Raises CorruptRecord."""
     survey = StoreSurvey(store)
     return find_garbage(survey, options, clock(survey))
 
 
 @dataclass
 class SweepResult:
-    """left: what stays after all, and why: by name. refused: what the store did not let go."""
+    """The result of a gc. refused: why the store refused a deletion, by name. left: why a piece stays, by name."""
 
     gone: list[Garbage] = field(default_factory=list[Garbage])
     refused: dict[str, str] = field(default_factory=dict[str, str])
@@ -80,11 +80,11 @@ def sweep(
     on_message: Callable[[str], None] = lambda _: None,
     watch: Watch | None = None,
 ) -> SweepResult:
-    """Take it away.
+    """Delete the garbage of a store.
 
-    on_selection: what is about to go, before anything does. on_taken: after each piece. on_message: what it waits for.
-    watch: judges whether another gc that stands still is dead.
-    Raises CorruptRecord, LeaseLost, StoreError if another gc is at work; what was not taken away then is whole.
+    on_selection: called with the garbage before the first deletion. on_taken: called after each piece. on_message:
+    takes messages about waiting. watch: judges whether another gc without a beat is dead.
+    Raises CorruptRecord, LeaseLost, and StoreError if another gc is running. Outputs not deleted by then are whole.
     """
     turn = _take_turn(store, on_message, watch if watch is not None else Watch())
     try:
@@ -103,13 +103,11 @@ def _take_turn(store: Store, on_message: Callable[[str], None], watch: Watch) ->
     def waiting(other: LeaseDocument) -> None:
         if seen and other not in seen:
             raise StoreError(
-                f"`marin gc` of {other.holder} has been at work in {store.prefix} since {other.since}; "
-                "one at a time: run it again when that one has ended"
+                f"`marin gc` of {other.holder} has been running on {store.prefix} since {other.since}; "
+                "run yours again when it has ended"
             )
         if not seen:
-            on_message(
-                f"`marin gc` of {other.holder} has the turn; looking for up to {watch.expiry:g} s whether it lives"
-            )
+            on_message(f"`marin gc` of {other.holder} is running; waiting up to {watch.expiry:g} s for a sign of life")
             seen.add(other)
 
     is_dead = functools.partial(watch.is_dead, TURN)
@@ -121,7 +119,7 @@ def _clocks() -> tuple[float, float]:
 
 
 def _passed(since: tuple[float, float]) -> float:
-    """Seconds, by the clock that says more: one of them stands still while the machine sleeps."""
+    """Return the seconds since, by the clock that shows more: one of the two stops while the machine sleeps."""
     return max(now - then for now, then in zip(_clocks(), since, strict=True))
 
 
@@ -179,16 +177,16 @@ class _Sweep:
         self.store.objects.write(GC_BATCH, Needs.union(piece.needs for piece in pieces).to_json())
 
     def _renew(self) -> None:
-        """Raises LeaseLost if a run has given this gc up. Not for every piece: a store takes few writes of one object.
+        """Renew the lease for deleting, at most every RENEW_EVERY seconds: a store accepts few writes of one object.
 
-        What stood still, or slept, for longer than that asks again before it goes on.
+        A gc that was suspended for longer renews before it continues. Raises LeaseLost if a run took the lease over.
         """
         if _passed(self.renewed) > RENEW_EVERY:
             self.turn.renew()
             self.renewed = _clocks()
 
     def _take(self, piece: Garbage) -> str | None:
-        """Why it stays; None if it is gone."""
+        """Delete a piece. Return why it stays; None if it is gone."""
         fenced: list[Lease] = []
         begun = False
         try:
@@ -203,7 +201,7 @@ class _Sweep:
                 self.store.objects.read(record_name(record.identity)) != self.survey.contents[record.identity]
                 for record in piece.records
             ):
-                return "made again meanwhile"
+                return "rebuilt meanwhile"
             self._renew()
             begun = True
             self._remove(piece)
@@ -213,7 +211,7 @@ class _Sweep:
                 lease.release(forget_collected=not begun)
 
     def _fence(self, identity: str, piece: Garbage) -> Lease | LeaseDocument:
-        """From now on nobody who held its lease before can commit."""
+        """Take the lease of an identity, so that no earlier holder can commit. Return our lease or a live holder's."""
         known = self.survey.leases.get(identity)
         written = self.survey.times[lease_name(identity)]
 
@@ -230,14 +228,17 @@ class _Sweep:
         )
 
     def _committed_since(self, identity: str, before: LeaseDocument) -> bool:
-        """Makes visible what was committed in the last moment, its writer not having come to that."""
+        """Was the step committed since the survey? If so, make its record visible, in case its writer did not."""
         record = self.survey.records.get(identity)
         if before.state is not State.COMMITTED or (record is not None and record.token >= before.token):
             return False
         return self.store.finish(identity, before) is not None
 
     def _refused(self, piece: Garbage) -> str | None:
-        """Somebody else's files on a shared disk: the record must not go where they cannot."""
+        """Return why a piece cannot be deleted, or None. On a shared disk its files may be another user's.
+
+        A record must not go if its files cannot.
+        """
         if not self.store.directory.is_local:
             return None
         folders = [(self.store.directory / folder).path for folder in piece.folders]
@@ -254,7 +255,7 @@ class _Sweep:
         if copies:
             objects.make_durable(list(copies))
             objects.remove([record_name(record.identity) for record in piece.records])
-            objects.make_durable([RECORDS])  # a power cut must not bring them back when the data is gone
+            objects.make_durable([RECORDS])  # a power cut must not restore records whose data is gone
         marks = [f"{folder}/{MADE_BY if folder.startswith(f'{OWN}/') else RECORD}" for folder in piece.folders]
         objects.remove([*marks, *_named_for(piece.records)])
         for folder in piece.folders:
@@ -264,7 +265,7 @@ class _Sweep:
 
 
 def _named_for(records: Iterable[Record]) -> list[str]:
-    """What is found by an output's name or action, and leads nowhere once it is gone."""
+    """Return the control files that are named after an output or its action."""
     found: list[str] = []
     for record in records:
         found.append(f"{STAMPS}/{record.attempt.replace('/', '--')}")
@@ -274,7 +275,7 @@ def _named_for(records: Iterable[Record]) -> list[str]:
 
 
 def _in_both(announced: list[Garbage], found: list[Garbage]) -> list[Garbage]:
-    """What was announced and may still go. Control files that nobody waits for need no announcement."""
+    """Return the announced pieces that may still go."""
     first = {piece.key: piece for piece in announced}
     both: list[Garbage] = []
     for piece in found:

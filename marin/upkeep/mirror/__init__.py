@@ -1,1 +1,1 @@
-"""``marin mirror``: what to copy to another store, and copying it, every byte verified."""
+"""``marin mirror``: plan copies of outputs to another store, and copy them, every byte verified."""

@@ -1,8 +1,8 @@
-"""Mirroring: committed outputs copied from one store to another, verified, under the same identity.
+"""Mirror committed outputs: copy them from one store to another, verified, under the same identity.
 
-What travels with an output: its record with its provenance, the code that the record names, what somebody accepted, the
-log, every revocation that the store knows, and the records (not the bytes) of everything that it was made from, so that
-lineage and revocations reach as far as they do where it was made.
+Mirroring an output also copies its record with the provenance, the code that the record names, its acceptances, its
+log, and every revocation of the source store. It copies the records, but not the bytes, of all its ancestors. Lineage
+and revocations therefore reach as far as in the source store.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ from marin.upkeep.mirror.plan import Mirroring, must_be_same
 
 type OnMessage = Callable[[str], None]
 OUTPUTS_AT_A_TIME = 8
-RUN = "mirror"  # what gc knows of it
+RUN = "mirror"  # the run's name for gc
 
 
 @dataclass(frozen=True)
 class MirroredOutput:
-    """record: as it is committed in the target. copied: False if another call brought it meanwhile."""
+    """A mirrored output. record: as committed in the target. copied: False if another call copied it meanwhile."""
 
     record: Record
     copied: bool
@@ -55,16 +55,17 @@ def mirror(
     moved: Callable[[int], object] = lambda _: None,
     watch: Watch | None = None,
 ) -> Generator[MirroredOutput]:
-    """Copy what is to do, inputs first, several outputs at a time; each is committed when it is given.
+    """Copy the plan's outputs, inputs first, several at a time. Yield each output once it is committed.
 
-    Meanwhile gc leaves it alone in both stores. What an earlier call verified is not copied again; two calls at once
-    copy once. on_message: what it waits for. moved: bytes, as they arrive. Raises CorruptOutput for bytes that are not
-    what their manifest says, RevokedBytes, IdentityConflict, StalePlan, StoreError; what was given before stays.
+    Meanwhile gc leaves the outputs alone in both stores. Files that an earlier call verified are not copied again; two
+    concurrent calls copy each output once. on_message: takes messages about waiting. moved: called with bytes as they
+    arrive. Raises CorruptOutput for bytes that differ from their manifest, RevokedBytes, IdentityConflict, StalePlan,
+    StoreError. Outputs that were already yielded stay.
     """
     source, target = plan.source, plan.target
     context = MirrorContext(source, target, on_message, moved, watch or Watch())
     if bring_revocations(source, target):
-        with suppress(BadPrefix):  # the revocations stand, whatever becomes of the pages
+        with suppress(BadPrefix):  # the revocations count even if the pages cannot be stamped
             stamp_pages(target)
     every = [*plan.there, *plan.todo]
     with ExitStack() as stack:
@@ -77,7 +78,7 @@ def mirror(
             reading.add(needs_of((), plan.todo, named, RUN), plan.todo)
         except BadPrefix:
             on_message(
-                f"{source.prefix} takes no note of this, so a `marin gc` there does not know what is being copied"
+                f"{source.prefix} cannot be written, so `marin gc` there does not know which outputs are being copied"
             )
         _bring_code(source, target, codes)
         bring_listings(source, target, (record.outside for record in every))
@@ -91,14 +92,14 @@ def mirror(
             for wave in plan.waves():
                 for done in as_completed([pool.submit(_bring, context, record) for record in wave]):
                     yield done.result()
-        finally:  # also after an error, or when somebody presses Ctrl-C: what is on its way stops at its next chunk
+        finally:  # also after an error or Ctrl-C: copies in progress stop at their next chunk
             context.stop.set()
             pool.shutdown(cancel_futures=True)
 
 
 @dataclass(frozen=True)
 class MirrorContext:
-    """What all outputs of one call share. stop: it ends before its end."""
+    """The context that all outputs of one call share. stop: set when the call ends early."""
 
     source: Store
     target: Store
@@ -124,8 +125,8 @@ def _bring(context: MirrorContext, record: Record) -> MirroredOutput:
         except StoreError:
             if _is_ours(context.target, lease):
                 raise
-            # This process stood still, or lost the store; whatever went wrong, the result of the other one counts.
-            context.on_message(f"{record.name}: somebody else took over {lease.document.attempt}")
+            # This process was suspended or lost the store. The other process's result counts.
+            context.on_message(f"{record.name}: another process took over {lease.document.attempt}")
         finally:
             lease.stop_beating()
             lease.release()
@@ -142,7 +143,7 @@ def _committed(context: MirrorContext, record: Record, lease: Lease, progress: C
         made, entries = replace(record, attempt=original.attempt, stamp=original.stamp), list[FileEntry]()
     else:
         wanted = int(record.attempt.rpartition(".")[2]) if not record.alias_of else 0
-        if lease.token < wanted:  # the same directory as in the source, so that a pin fits both
+        if lease.token < wanted:  # the same directory as in the source, so that a pin fits both stores
             lease.raise_token(wanted - 1, lambda token: _directory(record, token))
         lease.start_beating(lambda: None)
         made, entries = _copied(context, record, lease, progress)
@@ -152,7 +153,7 @@ def _committed(context: MirrorContext, record: Record, lease: Lease, progress: C
 
 
 def _lease(context: MirrorContext, record: Record) -> Lease | Record:
-    """Waits for whoever brings it or makes it now."""
+    """Return our lease on an output, or its record. Waits while another process copies or builds the output."""
     message = ""
 
     def waiting(other: LeaseDocument) -> None:
@@ -175,7 +176,7 @@ def _directory(record: Record, token: int) -> str:
 
 
 def _original(target: Store, record: Record) -> Record | None:
-    """What the target holds of the output that an alias shares; without it the alias gets bytes of its own."""
+    """Return the target's record of the output whose bytes an alias shares, or None: then the alias gets a copy."""
     entry = target.take_up(record.alias_of) if record.alias_of else None
     return entry if entry is not None and entry.root == record.root else None
 
@@ -187,8 +188,8 @@ def _copied(
     entries = source.manifest(record)
     if root_digest(entries, record.kind, record.facts) != record.root:
         raise CorruptOutput(
-            f"the manifest of {record.name} in {source.prefix} is not the one that its record names; it was edited. "
-            f"Nothing of it was mirrored; {source.remedy(record)}"
+            f"the manifest of {record.name} in {source.prefix} differs from its record; it was edited. "
+            f"The output was not mirrored; {source.remedy(record)}"
         )
     attempt = lease.document.attempt
     output = target.directory / attempt
@@ -210,7 +211,7 @@ def _copied(
 
             forget(output.url)
     if root_digest(found, record.kind, record.facts) != record.root:
-        raise CorruptOutput(f"{output.url} does not hold what was copied there; somebody else writes there. Run again")
+        raise CorruptOutput(f"{output.url} differs from the copied files; another process writes there. Run again")
     log = source.objects.read_log(f"{record.attempt}/{LOG}")
     with suppress(StoreError):
         line = f"{_mirrored(source, record).describe()}\n"
@@ -228,7 +229,7 @@ def _mirrored(source: Store, record: Record) -> Mirrored:
 
 
 def _bring_code(source: Store, target: Store, codes: Iterable[str]) -> None:
-    """Before anybody sees what it made."""
+    """Copy code. Call it before the outputs of the code become visible."""
     there = set(target.objects.list(CODE))
     wanted = [code_name(code) for code in codes if f"{code}.json" not in there]
     for name, content in source.objects.read_many(wanted).items():
@@ -246,7 +247,7 @@ def _bring_accepted(source: Store, target: Store, record: Record) -> None:
 
 
 def _bring_ancestors(plan: Mirroring) -> None:
-    """Where lineage looks for outputs that are not there any more."""
+    """Copy the ancestors' records to the place where lineage looks for outputs that are gone."""
     known = set(plan.target.superseded())
     for record in plan.ancestors:
         name = superseded_name(record.identity, f"mirrored-{record.root[:16]}")

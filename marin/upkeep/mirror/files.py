@@ -1,14 +1,13 @@
-"""The files of one output, copied from one store to another: every byte verified, none twice.
+"""Copy the files of one output from one store to another. Every byte is verified, and none is copied twice.
 
 ::
 
-    {attempt}/.marin/mirror.json        what this attempt copies: an earlier one's files serve a later one
+    {attempt}/.marin/mirror.json        the output that this attempt copies: later attempts reuse its files
     {attempt}/.marin/verified.jsonl     each file that has arrived whole and was verified
-    {attempt}/.marin/partial/           on a disk: files on their way
+    {attempt}/.marin/partial/           on a disk: files that are being copied
 
-A file appears under its name only once its bytes are what the manifest says. Where both stores are of one kind and
-keep checksums, the store copies and the checksums are compared; otherwise the bytes pass through this machine and are
-hashed.
+A file appears under its name only once its bytes match the manifest. If both stores are of one kind and keep checksums,
+the store copies and the checksums are compared. Otherwise the bytes pass through this machine and are hashed.
 """
 
 from __future__ import annotations
@@ -37,18 +36,21 @@ from marin.store.record import Record
 from marin.store.store import Store
 
 AT_A_TIME = 8  # files
-WORTH_NOTING, WORTH_NOTING_BYTES = 4, 8 << 20  # files, bytes: less is sooner copied again than noted
+WORTH_NOTING, WORTH_NOTING_BYTES = 4, 8 << 20  # files, bytes: copying less again is faster than noting it
 
 
 class Marker(Document, frozen=True, kw_only=True):
-    """root: of the bytes that are being copied, whatever store they come from."""
+    """The output that an attempt copies. root: of the bytes, from any store."""
 
     root: str
 
 
 class Verified(Document, frozen=True, kw_only=True):
-    """A file that has arrived whole. checksum, modified: as the store keeps them, "" and 0 where it keeps none or was
-    not asked. md5: of the bytes, "" where they did not pass through this machine."""
+    """A file that has arrived whole.
+
+    checksum, modified: the store's own; "" and 0 if it keeps none or was not asked. md5: of the bytes; "" if they did
+    not pass through this machine.
+    """
 
     path: str
     size: int
@@ -60,7 +62,7 @@ class Verified(Document, frozen=True, kw_only=True):
 
 @dataclass(frozen=True)
 class Earlier:
-    """An attempt that did not come to its end."""
+    """An earlier attempt that did not finish."""
 
     directory: Directory
     verified: dict[str, Verified]
@@ -68,9 +70,9 @@ class Earlier:
 
 @dataclass
 class CopyProgress:
-    """copied: bytes and files that came from the source. resumed: that an earlier attempt had brought already.
+    """Counts of bytes and files. copied: from the source. resumed: from an earlier attempt.
 
-    moved: told of bytes as they arrive.
+    moved: called with bytes as they arrive.
     """
 
     moved: Callable[[int], object] = lambda _: None
@@ -89,7 +91,7 @@ class CopyProgress:
 
 
 def earlier_attempts(store: Store, record: Record, but: str) -> list[Earlier]:
-    """Attempts to bring these bytes under this identity, apart from one; two reads each."""
+    """Return the attempts to copy this output, except the attempt ``but``. Takes two reads for each."""
     op, _, last = but.rpartition("/")
     stem = f"{record.identity[:12]}."
     found: list[Earlier] = []
@@ -100,7 +102,7 @@ def earlier_attempts(store: Store, record: Record, but: str) -> list[Earlier]:
         lines = store.objects.read_log(f"{op}/{name}/{ARRIVED}").splitlines()
         verified: dict[str, Verified] = {}
         for line in lines:
-            with contextlib.suppress(BadDocument):  # cut off when its writer was killed
+            with contextlib.suppress(BadDocument):  # a killed writer leaves half a line
                 file = Verified.parse(line)
                 verified[file.path] = file
         found.append(Earlier(store.directory / f"{op}/{name}", verified))
@@ -108,7 +110,7 @@ def earlier_attempts(store: Store, record: Record, but: str) -> list[Earlier]:
 
 
 def clear_away(store: Store, attempt: str, earlier: Iterable[Earlier]) -> None:
-    """What is of no use once every file has arrived. A dead attempt that came as far as its record is left to gc."""
+    """Delete partial files and earlier attempts once every file has arrived. gc deletes dead attempts with a record."""
     output = store.directory / attempt
     if output.is_local:
         (output / PARTIAL).remove()
@@ -118,7 +120,7 @@ def clear_away(store: Store, attempt: str, earlier: Iterable[Earlier]) -> None:
 
 
 class Copier:
-    """Brings files of one output into one attempt's directory. still_ours: raises if the lease is lost."""
+    """Copies the files of one output into one attempt's directory. still_ours: raises if the lease is lost."""
 
     def __init__(
         self,
@@ -137,9 +139,10 @@ class Copier:
         self._stop = threading.Event()
 
     def copy(self, entries: list[FileEntry], root: str) -> None:
-        """Raises CorruptOutput for a file that is not what its manifest says; it does not appear in the target.
+        """Copy the files.
 
-        Raises NotAFile for a source that holds something else than files.
+        Raises CorruptOutput for a file that differs from its manifest; such a file does not appear in the target.
+        Raises NotAFile if the source holds anything but files.
         """
         must_hold_files(self.source.url)
         self._noted = len(entries) >= WORTH_NOTING or sum(entry.size for entry in entries) >= WORTH_NOTING_BYTES
@@ -148,7 +151,7 @@ class Copier:
         try:
             for running in [pool.submit(self._bring, entry) for entry in entries]:
                 running.result()
-        finally:  # also when somebody presses Ctrl-C: files on their way stop at their next chunk, and do not appear
+        finally:  # also after Ctrl-C: copies in progress stop at their next chunk and do not appear
             self._stop.set()
             pool.shutdown(cancel_futures=True)
             if sys.exception() is not None:
@@ -180,7 +183,7 @@ class Copier:
         self._note(entry)
 
     def _take(self, entry: FileEntry, earlier: Earlier) -> bool:
-        """What an earlier attempt verified, if it is still that."""
+        """Take a file from an earlier attempt that verified it. Return False if the file changed since."""
         noted = earlier.verified.get(entry.path)
         if noted is None or noted.sha256 != entry.sha256:
             return False
@@ -203,10 +206,13 @@ class Copier:
                 and self._copied(earlier.directory, entry, there, noted.md5)
             )
         except (OSError, StoreError):
-            return False  # then it is copied once more
+            return False  # the file is copied again
 
     def _let_the_store_copy(self, entry: FileEntry) -> bool:
-        """Between two buckets of one kind, if the file is unchanged since its commit, by the store's own checksum."""
+        """Let the store copy between two buckets of one kind, if its checksum shows the file unchanged.
+
+        Returns whether the store made a whole copy.
+        """
         from marin.store.objects.clients import REMOTE
 
         schemes = {where.url.split("://")[0] for where in (self.source, self.target)}
@@ -219,11 +225,14 @@ class Copier:
         try:
             return self._copied(self.source, entry, there)
         except StoreError:
-            return False  # another account, another server: through this machine, which says what is wrong
+            return False  # another account or server: copy through this machine, which names the error
 
     def _copied(self, origin: Directory, entry: FileEntry, there: Stored, md5: str = "") -> bool:
-        """Let the store copy; False if its checksum does not tell that the copy is whole. md5: of the bytes, if known;
-        what S3 received in parts has another kind of checksum, and its copy that one."""
+        """Let the store copy a file. Return False if the checksum does not show that the copy is whole.
+
+        md5: of the bytes, if known. A file that S3 received in parts has another kind of checksum, but its copy has
+        the md5.
+        """
         from marin.store.files import transfer
         from marin.store.files.written import Written, note
 
@@ -243,7 +252,7 @@ class Copier:
                 reading = stack.enter_context(self.source.open(entry.path, "rb"))
             except FileNotFoundError as error:
                 raise CorruptOutput(
-                    f"{self.source.url}/{entry.path} is in its manifest and missing; make it again with --rebuild"
+                    f"{self.source.url}/{entry.path} is missing, but in its manifest; rebuild it with --rebuild"
                 ) from error
             writing = stack.enter_context(self._appearing(entry.path))
             while chunk := reading.read(CHUNK):
@@ -256,12 +265,12 @@ class Copier:
                 raise CorruptOutput(
                     f"{self.source.url}/{entry.path} is not what its manifest says: {size} bytes, sha256 "
                     f"{hasher.hexdigest()[:12]}; wanted {entry.size}, {entry.sha256[:12]}. It was not mirrored; "
-                    "make it again there with --rebuild"
+                    "rebuild it there with --rebuild"
                 )
 
     @contextmanager
     def _appearing(self, path: str) -> Generator[IO[Any]]:
-        """A file of the target that is there, whole, when the context ends, and not at all if it ends with an error."""
+        """Open a file of the target. It appears whole when the context ends, and not at all after an error."""
         if not self.target.is_local:
             with self.target.open(path, "wb") as writing:
                 yield writing

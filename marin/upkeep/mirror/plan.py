@@ -1,4 +1,4 @@
-"""What to copy so that another store holds some outputs too, and what forbids it. Writes nothing."""
+"""Plan the copy of outputs to another store, or raise the error that forbids it. Writes nothing."""
 
 from __future__ import annotations
 
@@ -19,9 +19,10 @@ from marin.store.trust import TrustChecker
 
 @dataclass
 class Mirroring:
-    """todo: outputs to copy, inputs first. there: those that the target holds already. notes: what is left out.
+    """A plan for copying outputs.
 
-    ancestors: records of what they were made from and that is not copied.
+    todo: outputs to copy, inputs first. there: outputs that the target already holds. ancestors: records of outputs
+    that these were built from. notes: one line for each output that is left out.
     """
 
     source: Store
@@ -33,12 +34,12 @@ class Mirroring:
 
     @property
     def bytes(self) -> int:
-        """What has to be copied; an alias shares the bytes of its original."""
+        """Return the number of bytes to copy. An alias shares the bytes of its original."""
         every = {record.identity for record in (*self.todo, *self.there)}
         return sum(record.bytes for record in self.todo if record.alias_of not in every)
 
     def waves(self) -> Iterator[list[Record]]:
-        """What is to do in groups, each of which needs only what is in the ones before it."""
+        """Yield the outputs to copy in groups. A group needs only outputs of the groups before it."""
         todo = {record.identity: record for record in self.todo}
         graph = {record.identity: {record.alias_of, *(each.identity for each in record.inputs)} for record in self.todo}
         sorter = TopologicalSorter({identity: before & todo.keys() for identity, before in graph.items()})
@@ -49,7 +50,7 @@ class Mirroring:
 
 
 def plan_mirroring(source: Store, target: Store, names: Iterable[str], *, with_inputs: bool = False) -> Mirroring:
-    """What to copy so that the target holds these outputs. Looks at both stores, writes nothing.
+    """Plan the copy of these outputs to the target. Reads both stores, writes nothing.
 
     names: as ``outputs_called`` takes them. Raises UnknownStep with near misses, Revoked, CorruptOutput (a file is
     missing or has another size), IdentityConflict, BadPrefix, BadField.
@@ -82,7 +83,10 @@ def plan_mirroring(source: Store, target: Store, names: Iterable[str], *, with_i
 
 
 def _inputs_first(lineage: Lineage, ends: list[Record], notes: list[str], *, with_inputs: bool) -> list[Record]:
-    """An alias brings the output that it shares, if that still has those bytes. notes: grows by what is left out."""
+    """Return the outputs to copy, inputs first. notes: gets a line for each output that is left out.
+
+    An alias adds the output whose bytes it shares, if that output still has the same bytes.
+    """
     wanted = {record.identity: record for record in ends}
     graph: dict[str, list[str]] = {}
     pending = list(ends)
@@ -97,8 +101,8 @@ def _inputs_first(lineage: Lineage, ends: list[Record], notes: list[str], *, wit
             if now is not None and now.root == each.root and (with_inputs or now.identity in wanted):
                 before.append(now)
             elif with_inputs:
-                why = "its record is gone" if now is None else "it was made again since, with other bytes"
-                notes.append(f"{each.name}, which {record.name} was made from, is not mirrored: {why}")
+                why = "its record is gone" if now is None else "it was rebuilt since, with other bytes"
+                notes.append(f"{each.name}, an input of {record.name}, is not mirrored: {why}")
         graph[record.identity] = [each.identity for each in before]
         wanted |= {each.identity: each for each in before}
         pending += before
@@ -115,28 +119,28 @@ def _must_be_trusted(source: Store, target: Store, lineage: Lineage, records: li
         raise Revoked(
             "\n".join(
                 [
-                    f"{len(lines)} of {len(records)} outputs are revoked, or made from what is:",
+                    f"{len(lines)} of {len(records)} outputs are revoked, or built from revoked ones:",
                     *lines,
-                    "Nothing was copied. Make them again, mirror what replaces them, or `marin revoke --withdraw`.",
+                    "Nothing was copied. Rebuild them, mirror their replacements, or `marin revoke --withdraw`.",
                 ]
             )
         )
 
 
 def must_be_same(target: Store, record: Record, there: Record) -> Record:
-    """What the target holds under an identity, if those are the bytes of this record. Raises IdentityConflict."""
+    """Return the target's record of an identity. Raises IdentityConflict if its bytes differ from this record's."""
     if there.root != record.root:
         made, here = record.provenance, there.provenance
         raise IdentityConflict(
-            f"{record.name} {record.identity[:12]} is in {target.prefix} already, with other bytes: {there.root[:12]}, "
-            f"made {here.ended} by {here.who}; here {record.root[:12]}, made {made.ended} by {made.who}. Both stay "
-            "as they are; to mirror this one, raise its version or use another store"
+            f"{record.name} {record.identity[:12]} is already in {target.prefix}, with other bytes: {there.root[:12]}, "
+            f"built {here.ended} by {here.who}; here {record.root[:12]}, built {made.ended} by {made.who}. Both stay "
+            "unchanged; to mirror this one, raise its version or use another store"
         )
     return there
 
 
 def _must_be_whole(source: Store, records: list[Record]) -> None:
-    """As far as listings tell; every byte is verified when it is copied."""
+    """Raise CorruptOutput if listings show damage. Copying later verifies every byte."""
     for record in records:
         wrong = source.verify(record, Check.SIZES)
         if wrong:
