@@ -132,7 +132,7 @@ def test_what_is_no_outside_data_is_refused(prefix: str, folder: Path, tmp_path:
     refused(prefix, tmp_path / "store/adopt", BadField, "is inside the store")
     refused(prefix, folder, BadField, "did you mean documents", "document")
     refused(prefix, folder, BadField, "--kind is needed", "")
-    refused(prefix, "https://example.org/x", BadField, "fetched by a step")
+    refused(prefix, "https://example.org/x", BadField, "fetch a web address with a step")
     (folder / "linked").symlink_to(tmp_path / "empty")
     refused(prefix, folder, InputError, "link to a folder")
     (folder / "linked").unlink()
@@ -157,7 +157,7 @@ def test_facts_are_given_where_files_do_not_tell_them_and_never_against_them(pre
         take(prefix, folder, files=3)
     assert artifact_of(Store(prefix), take(prefix, folder, files=2).record) == RawFiles(files=2, bytes=9)
     assert take(prefix, folder, f"{Blob.__module__}:Blob", bytes=1).record.kind == "toy-blob"
-    for kind, says in (("tests.support.toy:Blab", "Blab"), ("tests.support.toy:Write", "no class of artifacts")):
+    for kind, says in (("tests.support.toy:Blab", "Blab"), ("tests.support.toy:Write", "not an artifact class")):
         with pytest.raises(BadField, match=says):
             take(prefix, folder, kind)
 
