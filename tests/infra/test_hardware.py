@@ -98,7 +98,7 @@ def test_no_such_gpus(name, count, said):
 def test_hardware_may_say_where_it_is() -> None:
     assert tpu("v4-8", region="gcp/us-central2").region == "gcp/us-central2"
     assert gpu("h100", count=8, region="aws/us-east-1").region == "aws/us-east-1"
-    with pytest.raises(BadField, match="no region"):
+    with pytest.raises(BadField, match="is not a region"):
         tpu("v4-8", region="us-central2")
 
 
