@@ -1,4 +1,4 @@
-"""What was run on a store, who ran it and how far it came; and where its steps stand, whoever works on them."""
+"""Past runs of a store: who ran what, and how far it came. Also the state of steps, in any run."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ from marin.store.redaction import redacted
 from marin.store.store import Store
 
 RECENT = 8  # runs
-NUMBERS = {"todo": int, "seconds": int | float}  # of an event; one that is no number is left out
-UNREMARKABLE = (Standing.QUEUED, Standing.COMMITTED, Standing.ABSENT)  # many such steps are one line
+NUMBERS = {"todo": int, "seconds": int | float}  # fields of an event; a value that is no number is left out
+UNREMARKABLE = (Standing.QUEUED, Standing.COMMITTED, Standing.ABSENT)  # many such steps fold into one line
 
 
 class Outcome(StrEnum):
@@ -39,13 +39,13 @@ class Outcome(StrEnum):
     FAILED = "failed"
     STOPPED = "stopped"  # by Ctrl-C, a signal or an error
     RUNNING = "running"
-    DIED = "died"  # its process is gone without a word
+    DIED = "died"  # its process is gone and left no last event
     SILENT = "silent"  # it is on another machine and has not said that it ended
 
 
 @dataclass(frozen=True, kw_only=True)
 class PastRun:
-    name: str  # of its events, without the ending
+    name: str  # of the file of events, without the ending
     experiment: str
     began: str
     who: str
@@ -54,11 +54,11 @@ class PastRun:
     scale: str
     outcome: Outcome
     about: str  # why it stopped, or who runs it
-    todo: int  # how many steps it set out to make
-    steps: dict[str, int]  # how many ended how
+    todo: int  # steps that it set out to run
+    steps: dict[str, int]  # number of ended steps by status
     seconds: float | None
     dashboard: str  # of the Ray cluster that its steps went to
-    events: list[dict[str, Any]]  # as they were written; a line that cannot be read is left out
+    events: list[dict[str, Any]]  # as written; unreadable lines are left out
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,17 +66,17 @@ class StepStatus:
     step: str
     identity: str
     status: Standing
-    detail: str  # who and since when, the error, what is committed, or what it waits for
-    log: str = ""  # of the attempt that it is about; "" if none
+    detail: str  # who and since when, the error, the committed output, or what the step waits for
+    log: str = ""  # of the attempt in question; "" if none
 
 
 def run_names(store: Store) -> list[str]:
-    """Oldest first: names begin with the time."""
+    """Return the names of all runs, oldest first: a name begins with the time."""
     return [name.removesuffix(".jsonl") for name in store.objects.list(RUNS) if name.endswith(".jsonl")]
 
 
 def experiment_of(name: str) -> str:
-    """The experiment that a run's name tells of."""
+    """Return the experiment in a run's name."""
     return name.partition("-")[2].rpartition("-")[0]
 
 
@@ -90,7 +90,7 @@ def last_runs(store: Store, count: int = RECENT) -> list[PastRun]:
 
 
 def run_called(store: Store, name: str) -> PastRun:
-    """By its name or the beginning of it; by its experiment ("exp1529_mantis") the last; "latest".
+    """Return the run with this name or beginning of a name, the last run of this experiment, or the "latest" run.
 
     Raises UnknownStep with near misses, AmbiguousName with the candidates.
     """
@@ -109,7 +109,7 @@ def run_called(store: Store, name: str) -> PastRun:
 def _parse(name: str, content: bytes) -> PastRun:
     events: list[dict[str, Any]] = []
     for line in content.splitlines():
-        with suppress(BadDocument):  # cut off when its writer was killed, or a full disk
+        with suppress(BadDocument):  # a line that a killed writer or a full disk cut off
             if isinstance(event := parse_json(line), dict):
                 said = cast("dict[str, Any]", event).items()
                 events.append({key: value for key, value in said if isinstance(value, NUMBERS.get(key, object))})
@@ -151,32 +151,32 @@ def _outcome(began: dict[str, Any], over: dict[str, Any] | None, steps: Mapping[
 
 
 def statuses(store: Store, steps: Iterable[ExecutorStep[Any]]) -> list[StepStatus]:
-    """Of an experiment's steps, in their order: reads side by side."""
+    """Return the statuses of an experiment's steps, in their order. The reads run side by side."""
     every = list(steps)
     found = _Found(store, [step.identity for step in every])
     return [found.status(step.identity, step.name) for step in every]
 
 
 def status_of(store: Store, identity: str) -> StepStatus:
-    """Of one step, of which the store may know nothing."""
+    """Return the status of one step. The store may know nothing about the step."""
     return _Found(store, [identity]).status(identity)
 
 
 def store_statuses(store: Store) -> list[StepStatus]:
-    """Of everything in the store that runs, died or failed; what is well and committed is left to ``ls``."""
+    """Return the status of every step that runs, died or failed. ``ls`` lists the committed ones."""
     found = _Found(store)
     rows = [found.status(identity) for identity in found.identities]
     failed = [row.identity for row in rows if row.status is Standing.FAILED]
     over = found.made_since(failed)
-    with suppress(CorruptRecord):  # then nobody knows which are over
+    with suppress(CorruptRecord):  # then nobody knows which failures are over
         over |= _left_out_since(store, failed) if failed else set[str]()
     return [row for row in rows if row.status not in (Standing.COMMITTED, Standing.ABSENT) and row.identity not in over]
 
 
 def _left_out_since(store: Store, failed: list[str]) -> set[str]:
-    """Those that the last run of their experiment, of all of it, did not need any more."""
+    """Return the failed steps that the last whole run of their experiment did not need any more."""
     runs = sorted((run for run in read_runs(store) if run.needs.experiment), key=_moment)
-    last = {run.needs.experiment: _moment(run) for run in runs if run.needs.whole}  # whole run, by experiment
+    last = {run.needs.experiment: _moment(run) for run in runs if run.needs.whole}  # last whole run, by experiment
     needed = {identity: [run for run in runs if identity[:SHORT] in run.needs.identities] for identity in failed}
     return {
         identity
@@ -186,12 +186,12 @@ def _left_out_since(store: Store, failed: list[str]) -> set[str]:
 
 
 def _moment(run: Run) -> str:
-    """When it began: names of runs begin with it."""
+    """Return the time when the run began, from its name."""
     return run.name.partition("-")[0]
 
 
 def _queued(store: Store) -> dict[str, StepStatus]:
-    """By identity, what runs that are under way have sent and no worker has yet. Of the latest runs."""
+    """Return, by identity, the steps that the latest runs have queued and no worker has begun."""
     found: dict[str, StepStatus] = {}
     for run in last_runs(store):
         latest = {event["identity"]: event for event in run.events if "identity" in event}
@@ -205,7 +205,7 @@ def _queued(store: Store) -> dict[str, StepStatus]:
 
 class _Found:
     def __init__(self, store: Store, identities: list[str] | None = None) -> None:
-        """identities: None for all that was ever begun or waits for a worker."""
+        """identities: None for every step that was ever begun or waits for a worker."""
         self.prefix, self.queued = store.prefix, _queued(store)
         self.identities = sorted({*store.leased(), *self.queued}) if identities is None else identities
         inventory = Inventory(store, self.identities, every_lease=True)
@@ -218,7 +218,7 @@ class _Found:
         self.failures = store.objects.read_many(released)
 
     def name_of(self, identity: str) -> str:
-        """What people call it; where only a lease tells, with the label as it is in paths."""
+        """Return the step's name for people. If only a lease is left, the label is in its form for paths."""
         if identity in self.records:
             return self.records[identity].name
         if identity in self.queued:
@@ -227,9 +227,9 @@ class _Found:
         return attempt.name if attempt is not None else identity[:12]
 
     def made_since(self, failed: Iterable[str]) -> set[str]:
-        """Those whose step (op/label) was tried later, under another identity: it was changed.
+        """Return the failed steps whose name (op/label) was tried later under another identity: the step was changed.
 
-        Leases tell seconds; of two tries in one second the one that succeeded counts as the later.
+        Leases count in seconds. Of two tries in one second, the one that succeeded counts as the later one.
         """
         tries = {each: (lease.since, each in self.records) for each, lease in self.leases.items()}
         latest: dict[str, tuple[str, bool]] = {}
@@ -267,7 +267,10 @@ class _Found:
 
 
 def print_steps(console: Console, steps: list[StepStatus], *, every: bool, identities: bool = False) -> None:
-    """By status; like steps that nobody need look at in one line unless ``every``. identities: also in a column."""
+    """Print steps by status. Like steps that need no attention fold into one line unless ``every``.
+
+    identities: print a column of them.
+    """
 
     def likeness(step: StepStatus) -> tuple[Standing, str]:
         return step.status, step.step.split("/")[0] if step.status in UNREMARKABLE and not every else step.identity
@@ -285,7 +288,7 @@ def print_steps(console: Console, steps: list[StepStatus], *, every: bool, ident
 
 
 def print_runs(console: Console, runs: list[PastRun]) -> None:
-    """Newest first."""
+    """Print runs, newest first."""
     rows: list[list[Text | str]] = []
     for run in reversed(runs):
         steps = [f"{count} {status}" for status, count in run.steps.items()]
@@ -299,7 +302,7 @@ def print_runs(console: Console, runs: list[PastRun]) -> None:
 
 
 def print_events(console: Console, run: PastRun) -> None:
-    """What happened in one run."""
+    """Print the events of one run."""
     say(console, run.name, "bold")
     say(console, f"{run.who}  git {run.git[:12] or 'none'}  {run.command}", "dim")
     say(console, f"{run.outcome} {run.about}".rstrip(), "dim")

@@ -1,4 +1,4 @@
-"""What one output was made from, or what was made from it: as data, and as a tree that people can read."""
+"""The inputs of one output, or everything built from it: as data, and as a tree for people."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from marin.store.lookup import origin
 from marin.store.numbers import counted, listed
 from marin.store.record import Record
 
-NAMES = 3  # of a folded line
+NAMES = 3  # in a folded line
 DESCRIBED = (  # fields of a record
     *("identity", "op", "label", "version", "kind", "facts", "files", "bytes", "root", "content", "inputs"),
     *("alias_of", "lifetime", "mirrored"),
@@ -31,23 +31,23 @@ class Direction(StrEnum):
 
 @dataclass
 class Node:
-    """One output, or several like ones, without those that only share another's bytes."""
+    """One output, or several like ones. Aliases, which share another output's bytes, are left out."""
 
     outputs: list[Output]
     children: list[Node] = field(default_factory=list["Node"])
-    nearer: int = 0  # how many of the next ones stand nearer to the start
+    nearer: int = 0  # how many of its next outputs stand nearer to the start
 
 
 class About(NamedTuple):
-    """What people read of a node."""
+    """The text of a node, for people."""
 
     name: str
     text: str
-    claims: list[tuple[str, str]]  # one line each, with its subject; "": not about trust
+    claims: list[tuple[str, str]]  # (line, subject); a subject of "" is not about trust
 
 
 def walk(roots: Iterable[Node]) -> Iterator[tuple[int, Node]]:
-    """(level, node), each before its children. Without recursion: chains are as deep as experiments are."""
+    """Yield (level, node), each node before its children. It does not recurse, because chains can be deep."""
     pending = [(0, root) for root in roots][::-1]
     while pending:
         level, node = pending.pop()
@@ -56,9 +56,9 @@ def walk(roots: Iterable[Node]) -> Iterator[tuple[int, Node]]:
 
 
 class LineageTree:
-    """What these outputs were made from, or what was made from them.
+    """The inputs of these outputs, or everything built from them.
 
-    starts: these outputs; downwards, every output with the same bytes. found: the others, with how far away each is,
+    starts: the outputs; downwards, every output with equal bytes. found: the other outputs with their distance,
     nearest first.
     """
 
@@ -80,7 +80,7 @@ class LineageTree:
         self.claims = claims.of(self._walked | dict.fromkeys(self.aliases))
 
     def original(self, output: Output) -> Output:
-        """The output whose bytes an alias shares; of any other, itself."""
+        """Return the output whose bytes an alias shares. Any other output is its own original."""
         record = self.lineage.records.get(output)
         if record is None or not record.alias_of or record.op == PINNED:
             return output
@@ -88,9 +88,9 @@ class LineageTree:
         return original if original in self.lineage.records else output
 
     def next_to(self, output: Output) -> list[Output]:
-        """What comes next of an output and of its aliases, as originals.
+        """Return the next outputs of an output and its aliases, as originals.
 
-        Not of an original that only lent its bytes: what it was made from is of another lineage.
+        An original that only lent its bytes does not count: its inputs belong to another lineage.
         """
         step = self.lineage.inputs if self.direction is Direction.UP else self.lineage.used_by
         alike = [each for each in (output, *self.aliases.get(output, ())) if each in self._walked]
@@ -98,14 +98,14 @@ class LineageTree:
         return [each for each in found if each != output]
 
     def of_kind(self, kinds: Iterable[str]) -> list[Record]:
-        """Found outputs of these kinds of artifact, nearest first, each with its bytes once."""
+        """Return the found outputs of these kinds of artifact, nearest first, equal bytes once."""
         wanted = set(kinds)
         originals = dict.fromkeys(self.original(output) for output in self.found)
         records = [self.lineage.records[output] for output in originals if output in self.lineage.records]
         return [record for record in records if record.kind in wanted]
 
     def tally(self) -> str:
-        """ "7 outputs: 3 checkpoint, 4 tokens; 2 not to be trusted"."""
+        """Return a count such as "7 outputs: 3 checkpoint, 4 tokens; 2 not to be trusted"."""
         originals = {self.original(output) for output in self.found} - {self.original(each) for each in self.starts}
         records = [self.lineage.records.get(output) for output in originals]
         kinds = Counter(record.kind if record is not None else "without a record" for record in records)
@@ -115,9 +115,9 @@ class LineageTree:
         return f"{tally}; {bad} not to be trusted" if bad else tally
 
     def tree(self, *, depth: int, every: bool) -> tuple[list[Node], int]:
-        """(from the starts, how many outputs are further away). depth: levels. every: fold nothing.
+        """Return (tree from the starts, number of outputs that are further away). depth: levels. every: fold nothing.
 
-        Each output once, level by level, so that it stands where it was used most directly.
+        Each output appears once, on the level nearest to the starts.
         """
         starts = list(dict.fromkeys(self.original(output) for output in self.starts))
         shown = set(starts)
@@ -158,14 +158,14 @@ class LineageTree:
         return About(name, text, [*lines, *((same, "") for same in self.same_bytes(node.outputs))])
 
     def same_bytes(self, outputs: list[Output]) -> list[str]:
-        """Other names of these bytes, in a line."""
+        """Return a line with other names of these bytes, or nothing."""
         names = {self.lineage.name_of(output) for output in outputs}
         aliases = {self.lineage.name_of(alias): alias for output in outputs for alias in self.aliases.get(output, ())}
         others = [f"{name} {alias.identity[:12]}" for name, alias in aliases.items() if name not in names]
         return [f"the same bytes: {listed(others, NAMES)}"] if others else []
 
     def _made(self, output: Output) -> str:
-        """When; by whom and for what only where it is not as at the start."""
+        """Return when the output was built. The builder and the experiment follow if they differ from the start's."""
         record, start = self.lineage.records.get(output), self.lineage.records.get(self.starts[0])
         if record is None:
             return ""
@@ -189,7 +189,7 @@ class LineageTree:
         return node if record is None else node | described(record)
 
     def _folded(self, outputs: Iterable[Output], every: bool) -> list[list[Output]]:
-        """Like outputs together; order of first appearance."""
+        """Group like outputs, in order of first appearance."""
 
         def likeness(output: Output) -> tuple[str, str, tuple[str, ...]]:
             record = self.lineage.records.get(output)
@@ -200,6 +200,6 @@ class LineageTree:
 
 
 def described(record: Record) -> dict[str, Any]:
-    """What every ``--json`` tells of an output."""
+    """Return the fields of an output that every ``--json`` prints."""
     about = {"step": record.name, **{name: getattr(record, name) for name in DESCRIBED}, "output": record.attempt}
     return {**about, **asdict(record.provenance), "ended": record.provenance.ended}

@@ -1,4 +1,4 @@
-"""The logs of running steps, side by side on the driver's terminal, as they are written."""
+"""Logs of running steps, side by side on the driver's terminal, while they are written."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ STYLES = ("cyan", "magenta", "blue", "green", "yellow")
 class _Tail:
     name: str
     style: str
-    log: str = ""  # of the attempt that runs; "" while there is none
-    seen: int = 0  # bytes of it that were read
-    rest: bytes = b""  # half a line
+    log: str = ""  # of the running attempt; "" if there is none
+    seen: int = 0  # bytes of the log that were read
+    rest: bytes = b""  # an incomplete line
     lock: threading.Lock = field(default_factory=threading.Lock)
 
 
 class LogStream:
-    """Tell it what starts and ends. Use as a context manager; nothing is read before and after."""
+    """Prints logs of steps as they grow. Call it with each event. Use as a context manager; it reads only inside."""
 
     def __init__(self, console: Console, store: Store) -> None:
         self._console, self._store = console, store
@@ -47,7 +47,7 @@ class LogStream:
     def __exit__(self, *_: object) -> None:
         self._over.set()
         self._thread.join()
-        for tail in self._tails.values():  # of what was interrupted
+        for tail in self._tails.values():  # steps that were interrupted
             self._read(tail, tail.log)
 
     def __call__(self, event: Event, result: StepResult) -> None:
@@ -68,7 +68,7 @@ class LogStream:
                         self._read(tail, f"{lease.attempt}/{LOG}")
 
     def _read(self, tail: _Tail, log: str) -> None:
-        """Print what the log has more than before; of another log, all of it."""
+        """Print the new part of the log, or all of another log."""
         with tail.lock, suppress(MarinError, OSError):
             if log != tail.log:
                 self._print(tail, b"\n" if tail.rest else b"")

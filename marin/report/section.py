@@ -1,12 +1,12 @@
-"""What an experiment's page shows of one output: a section of blocks, plain values that the page draws.
+"""Sections of an experiment's page. A section shows one output as blocks: plain values that the page draws.
 
 An operator ``my_ops/judge.py`` brings its section in ``my_ops/pages/judge.py``, as one or both of
 
     def section(step: Judge, output: Directory, page: Page) -> Section | None: ...
     def together(made: Mapping[str, Made | None], page: Page) -> Section | None: ...
 
-``section`` is called for each result and for what results read; ``together`` once, with every output of the operator by
-its label (None: deleted since). Neither is part of the operator's code: to reword a page changes no output.
+``section`` is called for each result and for each input of a result. ``together`` is called once, with every output of
+the operator by label (None: deleted since). Neither belongs to the operator's code: rewording a page changes no output.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from marin.store.files.directory import Directory
 
 
 class Finding(Enum):
-    """What the evidence says about the effect that it was collected for."""
+    """The verdict of the evidence about the effect that it was collected for."""
 
     FOUND = "found"
     ABSENT = "not found"
@@ -29,7 +29,7 @@ class Finding(Enum):
 
 
 class Tone(Enum):
-    """What a tag means for the reader."""
+    """The meaning of a tag for the reader."""
 
     GOOD = "good"
     BAD = "bad"
@@ -38,7 +38,7 @@ class Tone(Enum):
 
 
 class Tag(str):
-    """A cell that is a verdict in a word or two, in the colour of its tone."""
+    """A cell with a verdict in a word or two, in the colour of its tone."""
 
     tone: Tone
 
@@ -56,10 +56,10 @@ class Bold(str):
 
 @dataclass(frozen=True, kw_only=True)
 class Interval:
-    """A cell that draws a value, and from where to where it may be; a dot alone where nobody knows.
+    """A cell that draws a value with its interval. Without low and high, it draws a dot alone.
 
-    scale: cells of a column with the same one share an axis, drawn from the least to the largest of them and 0. arm:
-    gives its colour. mirrored: drawn with the lower values to the right, where lower is better.
+    scale: cells of a column with the same scale share an axis, which spans their values and 0. arm: gives the colour.
+    mirrored: draws lower values to the right, for metrics where lower is better.
     """
 
     value: float
@@ -91,10 +91,10 @@ type Cell = str | Interval | Share | Difference
 
 @dataclass(frozen=True)
 class Column:
-    """arm: whose numbers these are. hint: what the name means, on hover. digits: after the point, of drawn numbers.
+    """A column of a table. arm: owner of its numbers. hint: meaning of the name, on hover. digits: decimal places.
 
-    ranges: intervals are ranges that need not be symmetric, printed from end to end. band: values closer to 0 than this
-    do not matter, drawn behind the intervals.
+    ranges: intervals are ranges that need not be symmetric, printed from end to end. band: smallest difference from 0
+    that matters, drawn behind the intervals.
     """
 
     name: str
@@ -118,7 +118,7 @@ type Row = Sequence[Cell] | Heading
 
 @dataclass(frozen=True, kw_only=True)
 class Table:
-    """columns: the first one names the rows. rows: as many cells each. folded: closed until somebody opens it."""
+    """A table. columns: the first names the rows. rows: one cell a column. folded: closed until somebody opens it."""
 
     title: str
     columns: Sequence[Column]
@@ -136,7 +136,7 @@ class Text:
 
 @dataclass(frozen=True, kw_only=True)
 class Quote:
-    """A passage that is marked, with what stands around it."""
+    """A marked passage with the text around it."""
 
     title: str
     before: str
@@ -158,8 +158,8 @@ class Series:
 
 @dataclass(frozen=True, kw_only=True)
 class Curves:
-    """Lines over a common axis. ticks: what stands at places of x, where that is not the number. line: a height that
-    counts, drawn across."""
+    """Lines over a common axis. ticks: texts in place of numbers on the x axis. line: a height to mark with a line
+    across."""
 
     title: str
     x: str
@@ -172,7 +172,7 @@ class Curves:
 
 @dataclass(frozen=True, kw_only=True)
 class Image:
-    """A picture that the operator wrote, by any library: SVG or PNG. No script in it runs."""
+    """A picture that the operator wrote with any library: SVG or PNG. No script in the picture runs."""
 
     title: str
     content: bytes
@@ -184,7 +184,7 @@ type Block = Text | Table | Quote | Curves | Image
 
 @dataclass(frozen=True, kw_only=True)
 class Mark:
-    """Something to see at an optimizer step of a training, on its loss curve. bad: somebody should act."""
+    """A mark at an optimizer step on a training's loss curve. bad: somebody should act."""
 
     run: str  # label of the training
     step: int
@@ -194,12 +194,12 @@ class Mark:
 
 @dataclass(frozen=True, kw_only=True)
 class Section:
-    """title: its heading. The other fields go to other places of the page, too.
+    """A section of a page. title: its heading. Other fields also go to other places of the page.
 
-    answer: one sentence that answers the experiment's question, without names of metrics as paths; for the first card.
-    more: further sentences of the answer. picture: the answer drawn, beside it, in few rows. doubts: why not to believe
-    it yet; for the second card. next: what would tell more. finding, verdict: of a section that argues one thing; the
-    page repeats them below the cards.
+    answer: one sentence that answers the experiment's question, without paths of metrics; for the first card. more:
+    further sentences of the answer. picture: the answer drawn in a few rows, beside the answer. doubts: reasons not to
+    believe the answer yet; for the second card. next: experiments that would tell more. finding, verdict: for a section
+    that argues one thing; the page repeats them below the cards.
     """
 
     title: str
@@ -215,12 +215,12 @@ class Section:
 
     @property
     def first_sentence(self) -> str:
-        """Of the verdict: what stands beside the answer."""
+        """The first sentence of the verdict, shown beside the answer."""
         return re.split(r"(?<=[.!?])\s+(?=[A-Z\d])", self.verdict, maxsplit=1)[0]
 
 
 class Made(NamedTuple):
-    """An output, and what its record says of it."""
+    """An output and the facts in its record. The facts may be read without the output."""
 
     output: Directory
     facts: Mapping[str, Any]
@@ -228,8 +228,8 @@ class Made(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Page:
-    """The page that a section is for. training_data: a sentence on what was trained on as it came."""
+    """The page that a section is for. training_data: a sentence on decontamination of the training data."""
 
-    arms: tuple[str, ...]  # names of what the experiment compares, in the order of their colours
+    arms: tuple[str, ...]  # names of the compared arms, in the order of their colours
     store: str
     training_data: str = ""

@@ -1,4 +1,4 @@
-"""From what somebody names to what ``marin compare`` shows: checkpoints, their evaluations, published models."""
+"""Turn names given to ``marin compare`` into models: checkpoints, their evaluations, published models."""
 
 from __future__ import annotations
 
@@ -21,14 +21,16 @@ from marin.store.lookup import ambiguous, hint, outputs_called, unknown
 from marin.store.record import Record
 from marin.store.store import Store
 
-NUMBER = re.compile(r"[-_@.]\d+$")  # of a run, after the name of its arm
+NUMBER = re.compile(r"[-_@.]\d+$")  # number of a run, after the name of its arm
 SCORES, CHECKPOINT, REPORT = "scores", "checkpoint", "report"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Compared:
-    """One of the models, or an arm of several runs. about: where its numbers come from. scores, checkpoints: of each
-    run in the store, as far as there are. samples: of the first run."""
+    """One model, or one arm of several runs. about: where its numbers come from. samples: of the first run.
+
+    scores, checkpoints: of each run, if the store has them.
+    """
 
     side: Side
     about: str
@@ -39,16 +41,16 @@ class Compared:
 
 
 def named(inventory: Inventory | None, names: Sequence[str], *, latest: bool = False) -> list[Compared]:
-    """What each name stands for: what a store holds comes before published models.
+    """Return the model for each name. Outputs of the store come before published models.
 
     ``ARM=A,B,C``, ``A,B,C`` and a pattern such as ``A-*`` stand for the runs of one arm, which differ in their seed.
-    Raises UnknownStep with near misses of both, AmbiguousName, BadField for what is neither scores nor checkpoint, and
-    for runs of an arm that differ in more than their seed.
+    Raises UnknownStep with near misses of both, AmbiguousName, and BadField for an output that is neither scores nor
+    checkpoint, and for runs of an arm that differ in more than their seed.
     """
     found = [_arm(inventory, name, latest=latest) for name in names]
     called = [each.side.name for each in found]
     if len(set(called)) < len(called):
-        raise BadField(f"{' and '.join(names)}: {called[0]} twice; wanted different models")
+        raise BadField(f"{' and '.join(names)}: {called[0]} is named twice; name different models")
     return found
 
 
@@ -79,7 +81,7 @@ def _arm(inventory: Inventory | None, given: str, *, latest: bool) -> Compared:
 
 
 def _matching(inventory: Inventory | None, pattern: str) -> list[str]:
-    """Names and labels of checkpoints and scores that fit a pattern; a name without ``*`` and ``?`` as it is."""
+    """Return names and labels of checkpoints and scores that fit a pattern. A name without ``*`` and ``?`` stays."""
     if inventory is None or not {"*", "?"} & set(pattern):
         return [pattern]
     records = [each for each in inventory.newest_first() if each.kind in (SCORES, CHECKPOINT)]
@@ -90,29 +92,29 @@ def _matching(inventory: Inventory | None, pattern: str) -> list[str]:
 
 
 def _must_be_one_arm(inventory: Inventory | None, given: str, parts: Sequence[Compared]) -> None:
-    """Raises BadField unless these are runs of the store, each another one, whose trainings differ in their seed."""
+    """Raise BadField unless these are different runs of the store whose trainings differ only in their seed."""
     if any(each.side.published for each in parts) or inventory is None:
         raise BadField(f"{given}: a published model is no run of an arm; give it by itself")
     if any(bool(each.scores) != bool(parts[0].scores) for each in parts):
         lacking = ", ".join(each.side.name for each in parts if not each.scores)
-        raise BadField(f"{given}: nothing evaluated {lacking}, and the other runs of the arm were; evaluate all alike")
+        raise BadField(f"{given}: {lacking} has no evaluation, but other runs of the arm do; evaluate all runs alike")
     trainings = [_training(inventory, each) for each in parts]
     if len({each.identity for each in trainings}) < len(trainings):
-        raise BadField(f"{given}: the same run twice; wanted runs that differ in their seed")
+        raise BadField(f"{given}: one run is named twice; name runs that differ in their seed")
     first = trainings[0]
     for other in trainings[1:]:
         keys = first.config.keys() | other.config.keys()
         if differing := sorted(key for key in keys - {"seed"} if first.config.get(key) != other.config.get(key)):
             raise BadField(
-                f"{given}: {first.name} and {other.name} differ in {', '.join(differing)}; runs of one arm differ in "
-                "their seed alone: name them apart"
+                f"{given}: {first.name} and {other.name} differ in {', '.join(differing)}; runs of one arm may differ "
+                "only in their seed: name them as separate arms"
             )
 
 
 def _training(inventory: Inventory, of: Compared) -> Record:
-    """That made a checkpoint, where it is in the store; else what is known of it."""
+    """Return the record of the training behind a checkpoint if the store has it, else of the checkpoint or scores."""
     record = (*of.checkpoints, *of.scores)[0]
-    training = record.config.get("training")  # of a milestone
+    training = record.config.get("training")  # in the fields of a milestone
     made_by = [each for each in record.inputs if str(training).endswith(f"#{each.identity[:12]}")]
     return next((found for each in made_by if (found := inventory.records.get(each.identity))), record)
 
@@ -181,7 +183,7 @@ def _held(inventory: Inventory, name: str, record: Record, records: Sequence[Rec
 
 
 def _read(store: Store, scores: Record, records: Sequence[Record]) -> dict[str, str]:
-    """By task, what reports on contamination found that this checkpoint was trained on."""
+    """Return, by task, the test items that this checkpoint was trained on, from reports on contamination."""
     found: dict[str, str] = {}
     for record in records:
         held = record.config.get("arms") if record.kind == REPORT else None

@@ -1,5 +1,5 @@
-"""What trainings draw of each source, with the gates of it, and what they change of the one that they go on from: told
-before anything runs."""
+"""Notes on trainings before anything runs: what each draws from its sources, the gates on that, and what a training
+changes of the one that it continues."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from marin.plan.plan import Plan
 from marin.steps.step import ExecutorStep
 from marin.store.numbers import listed
 
-# What differs between any two trainings of one run: where they begin and end, and what they read.
+# Fields that differ between any two trainings of one run: first and last step, and the data.
 OWN = frozenset({"first_step", "end_step", "start", "data"})
 NAMED = 3  # trainings
-CHANGES = 4  # of one
+CHANGES = 4  # of one training
 REORDERED = {
-    "seed": "it is shuffled anew",
-    "seq_len": "it is cut anew",
-    "shuffle": "it is shuffled anew",
+    "seed": "the shuffle is new",
+    "seq_len": "the cut into sequences is new",
+    "shuffle": "the shuffle is new",
 }
 
 
@@ -50,12 +50,12 @@ class GoesOn(Protocol):
     def goes_on_from(self) -> ExecutorStep[Any] | None: ...
 
     def lengths(self) -> dict[int, int]:
-        """Tokens of a sequence, by the step from which on: of those that it goes on from, and its own."""
+        """Return tokens of a sequence by first step: of the trainings that it continues, then its own."""
         ...
 
 
 def draws_of(step: ExecutorStep[Any], sizes: Sizes) -> DrawTable[ExecutorStep[Any]] | None:
-    """What a training draws; None for a step that is none, or whose shares go by tokens that nobody knows yet.
+    """Return the draws of a training. None for another step, or if shares go by tokens that are not counted yet.
 
     Raises StarvedSource for a source that is shorter than a sequence.
     """
@@ -63,7 +63,7 @@ def draws_of(step: ExecutorStep[Any], sizes: Sizes) -> DrawTable[ExecutorStep[An
 
 
 def check_draws(step: ExecutorStep[Any], sizes: Sizes) -> None:
-    """The run's own gates, as far as they are certain now: what is a guess from bytes of text refuses nothing.
+    """Apply the run's own gates, as far as they are certain now. A guess from bytes of text refuses nothing.
 
     Raises StarvedSource or TooManyEpochs, naming the training.
     """
@@ -78,7 +78,7 @@ def check_draws(step: ExecutorStep[Any], sizes: Sizes) -> None:
 
 
 def must_not_starve(plan: Plan, sizes: Sizes) -> None:
-    """``check_draws`` for every training that would run."""
+    """Apply ``check_draws`` to every training that would run."""
     for decision in plan.having(Action.RUN):
         check_draws(decision.step, sizes)
 
@@ -101,7 +101,7 @@ def _table(step: Any, sizes: Sizes, *, certain: bool) -> DrawTable[ExecutorStep[
 
 
 def what_forks_change(steps: Iterable[ExecutorStep[Any]]) -> list[str]:
-    """A sentence for each change of a run in its middle; one for all trainings that make the same."""
+    """Return a sentence for each change in the middle of a run. Trainings with the same change share a sentence."""
     found: dict[tuple[str, str], list[str]] = {}
     for step in steps:
         if not isinstance(step, GoesOn) or (before := step.goes_on_from()) is None:
@@ -119,7 +119,7 @@ def what_forks_change(steps: Iterable[ExecutorStep[Any]]) -> list[str]:
 
 
 def changes_between(before: ExecutorStep[Any], step: ExecutorStep[Any]) -> list[str]:
-    """``optimizer.max_grad_norm: 1.0 → 0.2`` for every field, those of OWN left out."""
+    """Return ``optimizer.max_grad_norm: 1.0 → 0.2`` for every changed field, without the fields in OWN."""
     then, now = ({k: v for k, v in describe_fields(each).items() if k not in OWN} for each in (before, step))
     return [f"{place}: {_plain(old)} → {_plain(new)}" for place, old, new in leaf_changes("", then, now)]
 

@@ -1,4 +1,4 @@
-"""Commands for people to type next, right where they stand: with the Python and the ``marin`` that run now."""
+"""Commands for people to type next, with the Python and the ``marin`` that run now."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ PREFIX = "store"  # where commands look without --prefix
 
 
 def marin(*arguments: str, prefix: str = "", folder: str = ".") -> str:
-    """A ``marin`` command. prefix: of the store that it is about, "" if the arguments say it. folder: where it is to be
-    typed.
+    """Return a ``marin`` command. prefix: of the store that it reads, "" if the arguments name it. folder: where
+    people will type it.
     """
     at = ["--prefix", prefix] if prefix and prefix != os.path.abspath(PREFIX) else []
     beside = os.path.join(os.path.dirname(sys.executable), "marin")
@@ -25,7 +25,7 @@ def marin(*arguments: str, prefix: str = "", folder: str = ".") -> str:
 
 
 def same_command() -> str:
-    """The command that is running; of a driver that was submitted, the one that submitted it."""
+    """Return the command that is running. A submitted driver names the command that submitted it."""
     program, *arguments = sys.argv
     if SUBMITTED_GIT in os.environ:
         return redacted(marin("submit", *arguments[1:]))
@@ -35,7 +35,10 @@ def same_command() -> str:
 
 
 def short(program: str, *names: str, folder: str = ".") -> str:
-    """A name that the shell finds it by, or its path from the folder. What `uv run` runs is found by its path alone."""
+    """Return a name by which the shell finds the program, or its path from the folder.
+
+    Under `uv run`, only the path finds it.
+    """
     for name in names:
         if shutil.which(name) == program and "UV_RUN_RECURSION_DEPTH" not in os.environ:
             return name

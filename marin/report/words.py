@@ -1,4 +1,4 @@
-"""How terminal and pages write what they write in many places: a status, like things together, facts, numbers."""
+"""Wording that terminal and pages share: statuses, folded groups, facts, numbers."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from rich.text import Text
 
 from marin.store.numbers import write_count
 
-FOLD_FROM = 4  # so many like things are one line
-STYLES = {  # of whatever has a status: actions of a plan, steps, attempts, runs, jobs of a cluster, grades of claims
+FOLD_FROM = 4  # like things from which on they fold into one line
+STYLES = {  # by status: actions of a plan, steps, attempts, runs, jobs of a cluster, grades of claims
     **dict.fromkeys(("cached", "alias", "ran", "committed", "done", "succeeded"), "green"),
     **dict.fromkeys(("run", "running", "good to know"), "cyan"),
     **dict.fromkeys(("recheck", "queued", "pending"), "blue"),
@@ -24,18 +24,18 @@ MARKS = {"ran": "✓", "cached": "·", "alias": "≡", "failed": "✗", "stopped
 
 
 def styled(status: str, text: str = "") -> Text:
-    """text: what is said instead of the status itself."""
+    """Return the status in its colour. text: printed in place of the status."""
     return Text(text or status, style=STYLES.get(status, ""))
 
 
 def folded[T](groups: Iterable[list[T]], *, every: bool = False) -> Iterator[list[T]]:
-    """Each group whole if it is large, else its members alone. every: fold nothing."""
+    """Yield a large group whole, and the members of a small one each by itself. every: fold nothing."""
     for group in groups:
         yield from [group] if len(group) >= FOLD_FROM and not every else [[one] for one in group]
 
 
 def grouped[K, T](pairs: Iterable[tuple[K, T]]) -> dict[K, list[T]]:
-    """What stands beside each key, in the order of the first ones."""
+    """Return the values of each key, keys in order of first appearance."""
     found: dict[K, list[T]] = {}
     for key, each in pairs:
         found.setdefault(key, []).append(each)
@@ -43,12 +43,12 @@ def grouped[K, T](pairs: Iterable[tuple[K, T]]) -> dict[K, list[T]]:
 
 
 def escaped(text: str) -> str:
-    """For Markdown: a label with an underscore or a star in it is no emphasis."""
+    """Escape a text for Markdown, so that an underscore or a star in a label is no emphasis."""
     return "".join(f"\\{letter}" if letter in r"\`*_<>|~" else letter for letter in text)
 
 
 def describe_facts(facts: dict[str, Any]) -> str:
-    """The numbers of an artifact, in one line."""
+    """Return the numbers of an artifact in one line."""
     parts: list[str] = []
     for name, value in facts.items():
         if isinstance(value, int) and not isinstance(value, bool):
@@ -64,18 +64,18 @@ MINUS = "\N{MINUS SIGN}"
 
 
 def tick(value: float) -> str:
-    """A number on an axis, without zeros that say nothing."""
+    """Return a number for an axis, without trailing zeros."""
     text = f"{value:,.4g}" if abs(value) < 10_000 else write_count(value)
     return text.replace("-", MINUS)
 
 
 def measured(value: float) -> str:
-    """A number of a table of any."""
+    """Return a number for a table of numbers of any size."""
     return f"{value:,.1f}" if 1000 <= abs(value) < 1e9 else f"{value:.4g}"
 
 
 def signed(value: float, digits: int) -> str:
-    """+0.12 or −0.12, with a real minus; an exact or rounded zero has no sign."""
+    """Return +0.12 or −0.12, with a real minus. An exact or rounded zero has no sign."""
     text = f"{abs(value):.{digits}f}"
     if not text.strip("0."):
         return text
@@ -83,17 +83,17 @@ def signed(value: float, digits: int) -> str:
 
 
 def fixed(value: float, digits: int) -> str:
-    """A number with this many digits and a real minus."""
+    """Return a number with this many digits and a real minus."""
     return f"{value:.{digits}f}".replace("-", MINUS)
 
 
 def minus(text: str) -> str:
-    """The text with a real minus before each negative number; hyphens in words and ranges stay."""
+    """Return the text with a real minus before each negative number. Hyphens in words and ranges stay."""
     return re.sub(r"(?<![\w.)\]-])-(?=\.?\d)", MINUS, text)
 
 
 def fact(value: object) -> str:
-    """A fact of an artifact on one line."""
+    """Return a fact of an artifact on one line."""
     if isinstance(value, bool) or value is None:
         return {True: "yes", False: "no", None: "none"}[value]
     if isinstance(value, int):

@@ -86,13 +86,13 @@ def test_the_plan_says_what_changes_in_the_middle_of_a_run() -> None:
     assert what_forks_change([RUN, seeds[0]]) == []
     assert what_forks_change([seeds[1]]) == [
         "train/seed-1 goes on from train/run at step 10, changed: seed: 0 → 1. "
-        "Its text may come again before an epoch ends: it is shuffled anew"
+        "Its text may come again before an epoch ends: the shuffle is new"
     ]
     [line] = what_forks_change([forked(shuffle=Shuffle.LINEAR, **LONGER), forked(shuffle=Shuffle.LINEAR, **LONGER)])
     assert line.startswith(
         "train/fork, train/fork go on from train/run at step 10, changed: batch.at.10: none → 4, seq"
     )
-    assert line.endswith("before an epoch ends: it is cut anew, it is shuffled anew")
+    assert line.endswith("before an epoch ends: the cut into sequences is new, the shuffle is new")
     assert what_forks_change([replace(RUN, start=Fork(RUN.at(10), OptimizerState.FRESH))]) == []  # counts for itself
 
 

@@ -71,7 +71,7 @@ def test_the_next_command_can_be_typed_as_it_is(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert b"HELLO!!HELLO!!" in done.stdout
     [page] = (project.store / ".marin/pages").glob("*.html")
-    [shown] = re.findall("<p>(.*): what the real thing would run and cost</p>", page.read_text())
+    [shown] = re.findall("<p>(.*): shows what the full run would do and cost</p>", page.read_text())
     done = subprocess.run(html.unescape(shown), shell=True, env=project.environment(), capture_output=True)
     assert b"dry run: nothing was started" in done.stdout, done.stderr
 

@@ -170,7 +170,7 @@ def test_errors_that_no_page_can_hold_are_cut_and_where_they_are_is_said() -> No
     found = columns(reading)
     errors = [found["texts"][text] for text in found["error"].values()]
     assert errors[0].startswith("ValueError: 0 xxx")
-    assert set(errors[100:]) == {"its log says how"}
+    assert set(errors[100:]) == {"see its log"}
     assert "more in other ways: the logs and marin status" in " ".join(reading.text.split())
 
 
@@ -229,7 +229,7 @@ def test_one_look_says_what_was_asked_what_came_out_and_what_it_cost(whole: str)
         contamination.verdict,
         shuffle.verdict,
     ]
-    order += ["Shares in which the arms differ", "Graph", "python experiments/exp1529_mantis.py"]
+    order += ["Sources whose shares differ between arms", "Graph", "python experiments/exp1529_mantis.py"]
     text = " ".join(Reading(whole).text.split())
     text = text[text.index("Provenance") :]  # after the contents line
     places = [text.index(piece) for piece in order]

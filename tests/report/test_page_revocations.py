@@ -42,7 +42,7 @@ def test_a_page_carries_a_banner_while_what_it_shows_is_revoked(prefix: str) -> 
     assert stamp_pages(store) == []
     page = page_of(prefix, "both")
     assert "1 of 2 results must not be relied on" in page
-    assert "<b>mixed</b> rests on what was declared bad" in page
+    assert "<b>mixed</b> rests on outputs that were declared bad" in page
     assert "toy-write/math was revoked by" in page
     assert "holds &lt;test&gt; items. On this page: toy-write/math, toy-join/mi&lt;b&gt;xed." in page
     assert "declared bad" not in page_of(prefix, "clean")

@@ -49,7 +49,7 @@ def test_documents_and_bytes_by_step_with_reasons(tmp_path: Path) -> None:
     half = EveryOther(documents=kept, label="half")
     read = Reading(page_of(str(tmp_path / "store"), half=half))
     assert "Where the text went" in read.text
-    assert "What each operator took out" not in read.text, "three steps need no sum"
+    assert "Text removed by each operator" not in read.text, "three steps need no sum"
     assert read.row("exact-dedup/once")[1:4] == ["11", "1", "9.1"]
     assert read.row("filter/kept")[1:5] == ["10", "2", "20.0", "96.5"]
     assert read.row("filter/kept")[-1] == "too_few_words 1, too_many_words 1"

@@ -1,1 +1,1 @@
-"""The page of a run: one HTML file that opens from disk. ``collect`` reads, ``render`` draws, ``write`` keeps it."""
+"""The page of a run: one HTML file that opens from disk. ``collect`` reads, ``render`` draws, ``write`` stores it."""

@@ -1,4 +1,4 @@
-"""From a run to what its page tells: collects what records, metrics and reports say."""
+"""Collect the content of a page from a run: its records, metrics and reports."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ from marin.store.record import Record
 
 
 def describe(run: Run, source: Path, scale: Scale, command: str) -> model.ExperimentPage:
-    """Everything on the page, from the run's results and the artifacts in the store."""
+    """Return everything on the page, from the run's results and the artifacts in the store."""
     experiment, store = run.plan.experiment, run.plan.store
     revision, dirty = git_revision(source.parent)
     results = [result for result in run.results.values() if result.step.work() is not None]
     begun_from = {each for result in results for read in result.step.dependencies for each in (read, read.producer)}
-    arms = [result.step.label for result in results if result.step not in begun_from]  # others are shared
+    arms = [result.step.label for result in results if result.step not in begun_from]  # the others are shared
     runs = [trainings.training_of(run, result, arms) for result in results]
     data = undecontaminated(experiment.steps())
     found = list(sections(run, Page(arms=tuple(arms), store=store.prefix, training_data=data.sentence())))
@@ -84,16 +84,16 @@ def _cost(run: Run, trainings: Iterable[StepResult]) -> Iterator[tuple[str, str]
 
 
 def _next_steps(run: Run, scale: Scale, command: str) -> list[str]:
-    """What somebody could do now who wants to know more."""
+    """Return commands for a reader who wants to know more."""
     if run.having(Status.FAILED):
-        return [f"{command}: runs what failed, and what waited for it; the rest is there"]
+        return [f"{command}: runs the failed steps and the steps that waited for them, and reuses the rest"]
     if scale is Scale.REHEARSAL and "--scale" not in command and " microanneal " not in command:  # it takes no scale
-        return [f"{command} --scale full --dry-run: what the real thing would run and cost"]
+        return [f"{command} --scale full --dry-run: shows what the full run would do and cost"]
     return []
 
 
 def _uncompared(run: Run) -> list[str]:
-    """What the results say of themselves, where all of them are there and no report compares them."""
+    """Return the facts of the results if all exist and no report compares them."""
     there = _results(run)
     if len(there) < len(run.plan.experiment.results):
         return []
@@ -105,7 +105,7 @@ def _uncompared(run: Run) -> list[str]:
 
 
 def _scores(run: Run) -> Iterator[Section]:
-    """The metrics of results that are scores, side by side."""
+    """Yield the metrics of results that are scores, side by side."""
     scores = {name: record.facts["metrics"] for name, record in _results(run).items() if record.kind == "scores"}
     names = dict.fromkeys(metric for metrics in scores.values() for metric in metrics)
     if names:
@@ -117,13 +117,13 @@ def _scores(run: Run) -> Iterator[Section]:
 
 
 def _results(run: Run) -> dict[str, Record]:
-    """Records of the results that are there."""
+    """Return the records of the results that exist."""
     steps = run.plan.experiment.results.items()
     return {name: record for name, step in steps if (record := run.results[step].record) is not None}
 
 
 def _claims(run: Run, result: StepResult) -> Iterator[Claim]:
-    """What a reader should know before relying on this output."""
+    """Yield claims that a reader should know before relying on this output."""
     decision, record, name = run.plan.of(result.step), result.record, result.step.name
     yield from (Claim(Grade.DOUBTFUL, "drift", text) for text in decision.drift)
     for text in decision.notes:
@@ -161,26 +161,26 @@ def _row(run: Run, result: StepResult) -> model.StepRow:
     )
 
 
-FEW_STAGES = 12  # stages with a row each and no table of operators before them
+FEW_STAGES = 12  # stages; with more, a table by operator comes first
 REASONS = 4  # in a cell
 NO_REASON = "without a reason"
 
 
 @dataclass(frozen=True)
 class Passage:
-    """Documents and UTF-8 bytes that one step read and what it left. reasons: documents that went, by reason."""
+    """Documents and UTF-8 bytes that one step read and kept. reasons: removed documents, by reason."""
 
     name: str
     op: str
     documents: int
     left: int
-    bytes: int | None  # None: what it read has no count of them
+    bytes: int | None  # None if the input has no count
     bytes_left: int
     reasons: Mapping[str, int]
 
 
 def where_text_went(run: Run) -> Iterator[Section]:
-    """A section, where any step left less text than it read."""
+    """Yield a section if any step kept less text than it read."""
     found = [passage for result in run.results.values() if (passage := _passage(run, result)) is not None]
     passages = [each for each in found if each.left < each.documents or each.bytes_left < (each.bytes or 0)]
     if not passages:
@@ -191,11 +191,11 @@ def where_text_went(run: Run) -> Iterator[Section]:
     blocks: list[Table] = []
     if len(passages) > FEW_STAGES:
         rows = [_stage_row(f"{op}, {len(of)} ×" if len(of) > 1 else of[0].name, of) for op, of in by_operator.items()]
-        blocks.append(_stage_table("What each operator took out", rows))
+        blocks.append(_stage_table("Text removed by each operator", rows))
     steps = sorted(passages, key=lambda each: -_gone([each]))
     blocks.append(
         _stage_table(
-            "What each step took out, most first", [_stage_row(each.name, [each]) for each in steps], bool(blocks)
+            "Text removed by each step, most first", [_stage_row(each.name, [each]) for each in steps], bool(blocks)
         )
     )
     yield Section(title="Where the text went", blocks=blocks)
@@ -225,7 +225,7 @@ def _passage(run: Run, result: StepResult) -> Passage | None:
 
 
 def _text_read(run: Run, result: StepResult, told: int) -> Mapping[str, Any] | None:
-    """Facts of the documents that a step goes through: of several inputs, those that are as many as it tells of."""
+    """Return the facts of the documents that a step reads. With several inputs: the one with the expected number."""
     records = [run.results[each].record for each in result.step.dependencies if each in run.results]
     inputs = [record.facts for record in records if record is not None and record.kind == "documents"]
     if len(inputs) > 1:
@@ -234,7 +234,7 @@ def _text_read(run: Run, result: StepResult, told: int) -> Mapping[str, Any] | N
 
 
 def _gone(of: Sequence[Passage]) -> float:
-    """Share of the text that went: of its bytes, where they were counted."""
+    """Return the share of the text that was removed, by bytes if they were counted."""
     counted = [each for each in of if each.bytes]
     if counted:
         return 1 - sum(each.bytes_left for each in counted) / sum(each.bytes or 0 for each in counted)
@@ -262,9 +262,9 @@ def _stage_table(title: str, rows: Sequence[Row], folded: bool = False) -> Table
     columns = [
         Column("step"),
         Column("documents read"),
-        Column("taken out"),
+        Column("removed"),
         Column("% of documents", digits=1),
-        Column("% of bytes", digits=1, hint="parts of documents that stay count, too"),
+        Column("% of bytes", digits=1, hint="includes removed parts of documents that stay"),
         Column("left"),
         Column("why", hint="documents by reason"),
     ]

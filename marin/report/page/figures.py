@@ -1,4 +1,4 @@
-"""What scripts draw on a page: its data, which stand in the page as JSON, and the scripts and styles themselves."""
+"""Data that scripts draw on a page, as JSON in the page; and the scripts and styles themselves."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from marin.report.words import grouped
 from marin.store.redaction import redacted
 
 LEVEL = 6  # of compression; 9 takes six times as long for 1 % less
-PLAIN = 2_000  # characters of JSON; what is longer is compressed
+PLAIN = 2_000  # characters of JSON; longer JSON is compressed
 MOST_POINTS = 40_000  # of all runs of a figure together: 0.8 MB; a screen has some 1,000 beside one another
-NAMED = 3  # arms whose event it is; of more, how many
+NAMED = 3  # arms that an event names; with more, it gives their number
 SCRIPTS = (
     "static/uPlot-1.6.32.iife.min.js",
     "static/dagre-3.1.3.min.js",
@@ -38,9 +38,10 @@ PANELS = {
 
 
 def packed(value: Any) -> Markup:
-    """JSON for a script element of type application/json; where that is long, a JSON string: base64 of gzip of it.
+    """Return JSON for a script element of type application/json. Long JSON becomes a string: base64 of its gzip.
 
-    NaN and infinity become null, numbers have 5 digits. Credentials are taken out here: compressed, nobody finds them.
+    NaN and infinity become null, numbers have 5 digits. Credentials are removed here, because no later search can find
+    them in compressed text.
     """
     text = json.dumps(_plain(value), separators=(",", ":"), allow_nan=False)
     if len(text) <= PLAIN:
@@ -73,7 +74,7 @@ def _number(value: float) -> float | None:
 
 @cache
 def script() -> str:
-    """All that a page runs, in one text: a policy can allow it by its digest."""
+    """Return every script of a page in one text, so that a policy can allow it by its digest."""
     return "\n".join(_file(name).partition("//# sourceMappingURL")[0] for name in SCRIPTS)
 
 
@@ -89,7 +90,7 @@ def _file(name: str) -> str:
 def training(
     runs: Sequence[Training], phases: Sequence[Stretch], arms: Sequence[str], marks: Sequence[Mark] = ()
 ) -> dict[str, Any]:
-    """The figure of training curves; {} without a point. marks: beside the events of the runs."""
+    """Return the figure of training curves; {} without a point. marks: in addition to the events of the runs."""
     runs = [run for run in runs if run.rows]
     if not runs:
         return {}
@@ -119,10 +120,10 @@ def training(
 def curve(
     name: str, colour: int | None, x: Mapping[str, Sequence[float]], y: Mapping[str, Sequence[float]], most: int
 ) -> dict[str, Any]:
-    """A run in a figure of trainings. colour: number of its arm. x: by axis, as differences; y: by panel.
+    """Return a run in a figure of trainings. colour: number of its arm. x: by axis, as differences; y: by panel.
 
-    Of more than ``most`` points, each two of them are the least and the largest value of a stretch, in their order;
-    ``mean`` is the stretch's, for running means. stride: how many points one stands for.
+    A run of more than ``most`` points is thinned: each two points are the least and the largest value of a stretch, in
+    their order. ``mean`` is the mean of the stretch, for running means. stride: how many points one stands for.
     """
     count = len(next(iter(x.values())))
     if count <= most:
@@ -152,8 +153,10 @@ def _of_stretch(values: Sequence[float]) -> tuple[tuple[float, float], float]:
 
 
 def _differences(values: Sequence[float]) -> list[float]:
-    """The first value, then how much more each next one is: a third of the bytes. Sums stay right to a hundredth of a
-    step."""
+    """Return the first value, then the increase to each next one: a third of the bytes.
+
+    Sums stay right to a hundredth of a step.
+    """
     span = (values[-1] - values[0]) / len(values)
     digits = 2 - math.floor(math.log10(span)) if span > 0 else 6
     rounded = [round(value, max(digits, 0)) for value in values]
@@ -161,7 +164,7 @@ def _differences(values: Sequence[float]) -> list[float]:
 
 
 def _hours(runs: Sequence[Training]) -> list[list[float]]:
-    """When each step of each run was done, from the beginning of the first run that it goes on from."""
+    """Return the hours at which each step of each run ended, counted from the beginning of the first run behind it."""
     found: list[list[float]] = []
     for run in runs:
         earlier = [
@@ -176,7 +179,7 @@ def _hours(runs: Sequence[Training]) -> list[list[float]]:
 
 
 def _marks(runs: Sequence[Training], more: Sequence[Mark]) -> list[dict[str, Any]]:
-    """Each once; what not all arms have begins with those that do."""
+    """Return each mark once. A mark that not all arms have begins with the names of those that do."""
     of = {run.name: run.arm for run in runs}
     every = [*(mark for run in runs for mark in run.events), *more]
     said = [((mark.step, mark.text, mark.bad), of[mark.run]) for mark in every if mark.run in of]
@@ -189,7 +192,7 @@ def _marks(runs: Sequence[Training], more: Sequence[Mark]) -> list[dict[str, Any
 
 
 def lines(block: Curves, arms: Sequence[str]) -> dict[str, Any]:
-    """The figure of any curves. Series of no arm have the arms' colours in turn where no series is of an arm."""
+    """Return a figure of any curves. If no series belongs to an arm, the series take the arms' colours in turn."""
     named = list(arms) if any(one.arm in arms for one in block.series) else [one.name for one in block.series]
     drawn: list[dict[str, Any]] = []
     for one in block.series:

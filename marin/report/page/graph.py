@@ -1,4 +1,4 @@
-"""The graph of an experiment: boxes with lines between them, and of what folds into one box, sources by operator."""
+"""The graph of an experiment: boxes joined by lines, and a table of sources by operator for boxes of several steps."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from marin.report.page.model import StepRow
 from marin.report.words import grouped
 from marin.store.numbers import listed
 
-FEW = 4  # steps of an operator that have a box each
+FEW = 4  # steps; an operator with at most so many has a box for each
 MOST_BOXES, MOST_ROWS = 60, 40
-LONG, OF_ALL, OF_COLUMN = 1.0, 1 / 8, 4  # seconds, of all time, of the median: a box or cell that took more is dark
-USUAL = 0.8  # of the rows that pass a column; who has no cell there is marked
+LONG, OF_ALL, OF_COLUMN = 1.0, 1 / 8, 4  # seconds, share of all time, multiple of the median; above: dark
+USUAL = 0.8  # share of the rows that pass a column; if so many have a cell there, a missing one is marked
 ORDER = (Status.FAILED, Status.STOPPED, Status.RUNNING, Status.RAN, Status.ALIAS, Status.CACHED, Status.SKIPPED)
 
 
 class Cell(NamedTuple):
-    """Steps of one operator in one row; none where such a row usually has some."""
+    """Steps of one operator in one row. Without steps, the cell marks a gap where such rows usually have steps."""
 
     steps: Sequence[int]
     status: Status = Status.SKIPPED
@@ -36,17 +36,17 @@ type Row = tuple[str, Sequence[Cell | None]]  # a name, and a cell a column
 class Picture:
     boxes: dict[str, Any]  # for the script of pages
     columns: Sequence[str]
-    groups: Sequence[tuple[str, Sequence[Row]]]  # what reads them, and rows
+    groups: Sequence[tuple[str, Sequence[Row]]]  # the steps that read the rows, and the rows
     sources: int
 
 
 def worst(steps: Sequence[StepRow]) -> Status:
-    """The status that somebody should look at first."""
+    """Return the status that somebody should look at first."""
     return min((step.status for step in steps), key=ORDER.index)
 
 
 def draw(steps: Sequence[StepRow]) -> Picture:
-    """Every step is in one box; those that share one are in the table, too. Steps come after what they read."""
+    """Draw every step in one box; steps that share a box are also in the table. steps: each after its inputs."""
     number = {step.name: at for at, step in enumerate(steps)}
     inputs = [[n for name in step.inputs if (n := number.get(name, at)) < at] for at, step in enumerate(steps)]
     boxes = _boxes(steps, inputs)
@@ -76,7 +76,7 @@ def _seconds(steps: Sequence[StepRow], of: Sequence[int]) -> float:
 
 
 def _folded[T](items: Sequence[T], keys: Sequence[Callable[[T], Hashable]], most: int) -> list[list[T]]:
-    """Items with equal keys together, by the first of the keys that leaves so many groups; else by the last."""
+    """Group items by the first key that leaves at most ``most`` groups, or else by the last key."""
     groups = (grouped((key(item), item) for item in items) for key in keys[:-1])
     last = keys[-1]
     found = next((each for each in groups if len(each) <= most), None) or grouped((last(item), item) for item in items)
@@ -84,9 +84,13 @@ def _folded[T](items: Sequence[T], keys: Sequence[Callable[[T], Hashable]], most
 
 
 def _boxes(steps: Sequence[StepRow], inputs: Sequence[Sequence[int]]) -> list[list[int]]:
-    """Steps by box: of an operator those that stand equally often after others of it; of few, each by itself."""
+    """Return the steps of each box.
+
+    Steps of one operator share a box if equally many steps of that operator come before each. An operator with few
+    steps has a box for each.
+    """
     number = Counter(step.op for step in steps)
-    after: list[dict[str, int]] = []  # of each operator, how many of its steps lie on the way to this one
+    after: list[dict[str, int]] = []  # by operator, how many of its steps lie on the way to this step
     for step, read in zip(steps, inputs, strict=True):
         found: dict[str, int] = {}
         for at in read:
@@ -103,7 +107,7 @@ def _boxes(steps: Sequence[StepRow], inputs: Sequence[Sequence[int]]) -> list[li
 
 
 def _reduced(edges: set[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Without those that a longer way implies."""
+    """Return the edges without those that a longer path implies."""
     after: dict[int, set[int]] = defaultdict(set)
     for start, end in edges:
         after[start] |= {end} - {start}
@@ -120,9 +124,9 @@ def _reduced(edges: set[tuple[int, int]]) -> list[tuple[int, int]]:
 def _table(
     steps: Sequence[StepRow], inputs: Sequence[Sequence[int]], boxes: Sequence[list[int]], of: dict[int, int]
 ) -> tuple[list[str], list[tuple[tuple[int, ...], list[Row]]], int]:
-    """(columns, rows by the boxes that read them, how many labels there are).
+    """Return (columns, rows by the boxes that read them, number of labels).
 
-    Columns are boxes of several steps, those that begin the graph one together; rows are labels.
+    A column is a box of several steps; boxes that begin the graph share one column. Rows are labels.
     """
     depth: list[int] = []
     for read in inputs:
@@ -132,7 +136,7 @@ def _table(
     columns = [roots] * (len(roots) > 1) + [[box] for box in many if len(roots) < 2 or box not in roots]
     names = ["source" if len(held) > 1 else _operators(steps, held[0]) for held in columns]
     places = ((steps[at].label, (column, at)) for column, held in enumerate(columns) for box in held for at in box)
-    rows = {label: grouped(found) for label, found in grouped(places).items()}  # steps by column, by label
+    rows = {label: grouped(found) for label, found in grouped(places).items()}  # by label, steps by column
     readers: dict[str, set[int]] = defaultdict(set)  # boxes
     for at, read in enumerate(inputs):
         for label in {steps[each].label for each in read} - {steps[at].label}:

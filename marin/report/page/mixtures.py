@@ -1,4 +1,4 @@
-"""What trainings read: shares by source and stage, how far arms are apart in them, and how often each was gone over."""
+"""Mixtures of trainings: shares by source and stage, how far arms differ in them, and the epochs of each source."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from marin.report.section import Bold, Cell, Column, Difference, Share, Table
 from marin.report.words import fixed, grouped
 from marin.store.numbers import counted, write_count
 
-LEAST = 0.2  # points that two arms differ by in a source, to have a row above the fold
-FAMILIES = 6  # of sources, with a part of their own in a strip
+LEAST = 0.2  # points; a source with a smaller difference between two arms has no row above the fold
+FAMILIES = 6  # of sources, with a segment of their own in a strip
 
 
 @dataclass(frozen=True)
 class Stage:
-    """A mixture of a training, and what was read over the whole of it. arm: "" for what the arms share."""
+    """One mixture of a training, from its first step on. arm: "" for a mixture that all arms share."""
 
     arm: str
     first: int  # optimizer step
@@ -30,13 +30,13 @@ class Stage:
 
 
 def stages(trainings: Iterable[Training]) -> list[Stage]:
-    """Those of the first shared run and of the arms; what all arms have stands once."""
+    """Return the stages of the first shared run and of the arms. A stage that all arms have is listed once."""
     found: list[Stage] = []
     of_arms: dict[str, dict[int, Mapping[str, float]]] = {}
     for each in trainings:
         if each.arm:
             of_arms[each.arm] = dict(each.stages)
-        elif each.span[0] == 0:  # a later shared phase reads the mixture of the first
+        elif each.span[0] == 0:  # a later shared phase reads the mixture of the first one
             found += [Stage("", first, of_stage) for first, of_stage in each.stages]
     for arm, by_step in of_arms.items():
         for first, of_stage in by_step.items():
@@ -47,7 +47,7 @@ def stages(trainings: Iterable[Training]) -> list[Stage]:
 
 
 def strips(found: Sequence[Stage]) -> list[Strip]:
-    """Each stage as a bar of families of sources: what their names have before the first slash."""
+    """Return each stage as a bar of source families. A family is the part of a source's name before the first slash."""
     every = [(source.partition("/")[0], share) for stage in found for source, share in stage.shares.items()]
     totals = {family: sum(shares) for family, shares in grouped(every).items()}
     named = sorted(totals, key=lambda family: -totals[family])[:FAMILIES]
@@ -60,15 +60,15 @@ def strips(found: Sequence[Stage]) -> list[Strip]:
 
 
 def tables(found: Sequence[Stage], trainings: Iterable[Training]) -> Iterator[Table]:
-    """Shares by source, those first in which the last two arms differ most; then what was read."""
+    """Yield shares by source, largest differences between the last two arms first; then the sequences read."""
     yield from shares_of(found)
     if used := {each.step.label: use for each in trainings if (use := _use(each))}:
         yield _read(used)
 
 
 def shares_of(found: Sequence[Stage]) -> Iterator[Table]:
-    """Those sources first, and open, in which the last stages of two arms differ."""
-    last = {stage.arm: stage for stage in found if stage.arm}  # of each arm, its last stage
+    """Yield shares by source. Sources that differ between the last stages of two arms come first, unfolded."""
+    last = {stage.arm: stage for stage in found if stage.arm}  # the last stage of each arm
     pair = list(last.values()) if len(last) == 2 else []
     shares = (sorted(stage.shares.items(), key=lambda each: (-each[1], each[0])) for stage in found)
     sources = dict.fromkeys((source for of_stage in shares for source, _ in of_stage), 0.0)
@@ -88,7 +88,7 @@ def shares_of(found: Sequence[Stage]) -> Iterator[Table]:
         return [name, *shares, *([Difference(value=sources[name], arm=ahead)] if pair else [])]
 
     if apart:
-        title = "Shares in which the arms differ, in percent of sequences"
+        title = "Sources whose shares differ between arms, in percent of sequences"
         yield Table(title=title, columns=columns, rows=[row(name) for name in apart])
     if alike:
         less = f"{counted(len(alike), 'source')} that differ by less than {LEAST} points"
@@ -97,7 +97,7 @@ def shares_of(found: Sequence[Stage]) -> Iterator[Table]:
 
 
 def _use(of: Training) -> dict[str, tuple[int, float]]:
-    """(sequences, epochs) that a training really read of each source, by its metrics."""
+    """Return (sequences, epochs) that a training read of each source, by its metrics."""
     sequences = Counter[str]()
     for row in of.rows:
         sequences.update(row.get("sources", {}))
@@ -119,7 +119,7 @@ def _read(used: Mapping[str, Mapping[str, tuple[int, float]]]) -> Table:
         return [write_count(sequences), Bold(fixed(epochs, 2)) if epochs > 1 else fixed(epochs, 2)]
 
     return Table(
-        title="What was read: sequences, and how often each source was gone over",
+        title="Data read: sequences and epochs of each source",
         columns=[Column("source"), *(Column(text) for name in used for text in (f"{name}, sequences", "epochs"))],
         rows=[[name, *(cell for use in used.values() for cell in cells(use, name))] for name in names],
         note="Bold: more than one epoch.",

@@ -1,4 +1,4 @@
-"""What an experiment page shows, as plain values. Whoever ran the experiment fills them in."""
+"""The content of an experiment page, as plain values. ``collect`` fills them in from a run."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from marin.report.section import Section, Table
 
 @dataclass(frozen=True, kw_only=True)
 class StepRow:
-    """One step. name: ``op/label``. inputs: names of other steps. seconds: of the run that made the output."""
+    """One step. name: ``op/label``. inputs: names of other steps. seconds: of the run that wrote the output."""
 
     name: str
     op: str
     identity: str
-    status: Status  # one that did not run is skipped, whatever for
+    status: Status  # a step that did not run counts as skipped, for any reason
     reason: str = ""
     seconds: float | None = None
     inputs: Sequence[str] = ()
@@ -26,7 +26,7 @@ class StepRow:
     facts: Mapping[str, object] = field(default_factory=dict[str, object])
     log: str = ""  # path or URL
     error: str = ""
-    claims: Sequence[Claim] = ()  # of its output
+    claims: Sequence[Claim] = ()  # about its output
 
     @property
     def label(self) -> str:
@@ -44,7 +44,7 @@ class Strip:
 
 @dataclass(frozen=True)
 class Trouble:
-    """A section that could not be made."""
+    """A section that could not be drawn, with the error."""
 
     step: str
     text: str
@@ -59,17 +59,17 @@ class ExperimentPage:
     issue: int | None = None
     issue_url: str = ""
     prefix: str = ""
-    provenance: Mapping[str, str] = field(default_factory=dict[str, str])  # printed as given, by what it is
-    answer: Sequence[str] = ()  # the sentence that answers the question, then others; a section's, where one has it
     doubts: Sequence[str] = ()  # reasons not to believe the answer, beside those of sections
-    next_steps: Sequence[str] = ()  # what would answer more, beside what sections say
+    provenance: Mapping[str, str] = field(default_factory=dict[str, str])  # printed as given, by name
+    answer: Sequence[str] = ()  # first the sentence that answers the question, then others; sections may have more
+    next_steps: Sequence[str] = ()  # ways to learn more, beside those that sections name
     arms: Sequence[str] = ()  # in the order of their colours; runs and blocks use the same names
     sections: Sequence[Section | Trouble] = ()
     steps: Sequence[StepRow] = ()
-    runs: Sequence[Training] = ()  # those that wrote metrics
+    runs: Sequence[Training] = ()  # trainings that wrote metrics
     phases: Sequence[Stretch] = ()
-    trainings: Sequence[Table] = ()  # as planned and as it went, and what they differ in
+    trainings: Sequence[Table] = ()  # plan and outcome of each training, and the fields that differ
     strips: Sequence[Strip] = ()
     mixtures: Sequence[Table] = ()
-    # By what it is: what the experiment costs as planned, whoever paid for it, and how long this run took.
+    # By name: the planned cost of the whole experiment, earlier runs included, and how long this run took.
     cost: Mapping[str, str] = field(default_factory=dict[str, str])

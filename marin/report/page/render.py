@@ -1,4 +1,4 @@
-"""The page of an experiment: one static HTML file that needs nothing but itself."""
+"""Render the page of an experiment: one static, self-contained HTML file."""
 
 from __future__ import annotations
 
@@ -36,22 +36,22 @@ from marin.report.words import fixed, grouped, signed
 from marin.store.layout import slug
 from marin.store.numbers import counted, write_duration
 
-COLOURS = 6  # arms that have a colour of their own on the page
+COLOURS = 6  # different colours for arms on the page
 
 
 def render(page: ExperimentPage, head: str = "") -> str:
-    """The whole page as HTML. Equal pages give equal texts; no label can inject markup. head: HTML for its head."""
+    """Return the page as HTML. Equal pages give equal texts; no label can inject markup. head: HTML for its head."""
     arms = list(page.arms)
 
     def arm_class(arm: str) -> str:
-        """Of CSS, for its colour; "" for what is not an arm."""
+        """Return the CSS class with the arm's colour; "" if this is no arm."""
         return f"arm-{arms.index(arm) % COLOURS}" if arm in arms else ""
 
     counts = Counter(step.status for step in page.steps)
     made = [each for each in page.sections if isinstance(each, Section)]
     marks = [mark for each in made for mark in each.marks]
     training = figures.training(page.runs, page.phases, arms, marks)
-    # What empty lines part, and what begins with "Arms:" or the like on a line of its own.
+    # A paragraph ends at an empty line, or before a line that begins with "Arms:" or the like.
     parts = re.split(r"\n\s*\n|\n(?=[A-Z]\w+:\s)", inspect.cleandoc(page.question))
     paragraphs = [" ".join(part.split()) for part in parts if part.strip()]
     asked = next((each for each in paragraphs if each.startswith("Question:")), "".join(paragraphs[:1]))
@@ -67,13 +67,13 @@ def render(page: ExperimentPage, head: str = "") -> str:
         page=page,
         head=Markup(head),
         arm_class=arm_class,
-        anchor={step.name: f"s{at}" for at, step in enumerate(page.steps)},  # safe whatever a step is called
+        anchor={step.name: f"s{at}" for at, step in enumerate(page.steps)},  # safe for any step name
         issue_link=page.issue_url if urlsplit(page.issue_url).scheme in ("http", "https") else "",
         asked=asked,
         question=[each for each in paragraphs if each != asked],
         answer=answer,
         pictures=[each.picture for each in made if each.answer and each.picture is not None],
-        # Why not to rely on the answer, the worst first; of outputs that carry a note, where something can be done.
+        # Reasons to doubt the answer, worst first; then outputs with a claim that somebody can act on.
         doubts=[
             *(line for each in made for line in each.doubts),
             *page.doubts,
@@ -129,12 +129,12 @@ def _templates() -> Environment:
 
 
 def _breakable(name: str) -> Markup:
-    """A step's name, escaped, that may wrap after each slash."""
+    """Return a step's name, escaped, that may wrap after each slash."""
     return Markup("/<wbr>").join(name.split("/"))
 
 
 def _places(sections: Sequence[Section | Trouble]) -> dict[int, str]:
-    """The id of each section's heading: its name, as far as it has one alone."""
+    """Return the id of each section's heading: its name, with a number if another section has the same name."""
     names = [slug(each.title.partition(":")[0].lower()) if isinstance(each, Section) else "" for each in sections]
     return {
         id(each): f"about-{name}{f'-{at}' if name in names[:at] else ''}"
@@ -143,7 +143,7 @@ def _places(sections: Sequence[Section | Trouble]) -> dict[int, str]:
 
 
 def _file_link(path: str) -> str:
-    """To a file on this machine; "" for one in a remote store."""
+    """Return a link to a file on this machine; "" for a file in a remote store."""
     return f"file://{quote(path, errors='surrogateescape')}" if path.startswith("/") else ""
 
 
@@ -172,7 +172,7 @@ def _contents(
     return [(anchor, name) for anchor, name, there in entries if there]
 
 
-LONG = 28  # letters; longer texts wrap
+LONG = 28  # characters; longer texts wrap
 NUMBER = re.compile(r"[+\-−±<>≈≤]?\s?\d[\d,.\s]*(e[+\-−]?\d+)?\s?(%|[kKMBT]|[a-zA-Zµ]{1,3})?(\s?±\s?[\d.e\-−]+)?\*?")
 NOTHING = ("", "—", "–")
 UNKNOWN = "–"
@@ -181,8 +181,10 @@ DRAWN = ("interval", "share", "difference")  # kinds of columns
 
 @dataclass(frozen=True, kw_only=True)
 class DrawnCell:
-    """kind: its CSS class. more: stands beside the text, paler. places: CSS variables of what is drawn, in percent of
-    the cell's width."""
+    """A cell as the template draws it. kind: its CSS class. more: paler text beside the main one.
+
+    places: CSS variables with the positions of drawn marks, in percent of the cell's width.
+    """
 
     kind: str
     text: str
@@ -193,13 +195,13 @@ class DrawnCell:
 
 @dataclass(frozen=True, kw_only=True)
 class DrawnTable:
-    kinds: list[str]  # of the columns
+    kinds: list[str]  # one for each column
     rows: list[list[DrawnCell] | Heading]
     is_drawn: bool  # whether a cell holds more than text
 
 
 def drawn_table(table: Table) -> DrawnTable:
-    """Raises ValueError for a row of more or fewer cells than there are columns."""
+    """Return the table as the template draws it. Raises ValueError if a row and the columns differ in number."""
     for row in table.rows:
         if not isinstance(row, Heading) and len(row) != len(table.columns):
             raise ValueError(f"a row of {table.title!r} has {len(row)} cells; wanted {len(table.columns)}")
@@ -220,7 +222,7 @@ def drawn_table(table: Table) -> DrawnTable:
 
 
 def _kind(cells: Sequence[Cell]) -> str:
-    """The CSS class of a column."""
+    """Return the CSS class of a column."""
     drawn = {type(cell).__name__.lower() for cell in cells if not isinstance(cell, str)}
     if drawn:
         return min(drawn)
@@ -236,7 +238,7 @@ type _Axis = tuple[float, float]
 
 
 def _axes(cells: Iterable[Cell], about: Column) -> dict[str, _Axis]:
-    """From where to where cells are drawn, by scale; of shares and differences, in percent and around 0."""
+    """Return the range in which cells are drawn, by scale. Shares and differences share one that includes 0."""
     ends: dict[str, list[float]] = {}
     for cell in cells:
         match cell:
@@ -268,7 +270,7 @@ def _drawn(cell: Cell, kind: str, about: Column, axes: dict[str, _Axis]) -> Draw
             return DrawnCell(kind=f"told tone-{cell.tone.value}", text=cell)
         case Bold():
             return DrawnCell(kind=f"{kind} bold", text=cell)
-        case _:  # a text in a column that draws is a text all the same
+        case _:  # a text stays a text in a column of drawn cells
             return DrawnCell(kind="number" if kind in DRAWN else kind, text=cell)
 
 
@@ -290,7 +292,7 @@ def _interval(cell: Interval, about: Column, axis: _Axis) -> DrawnCell:
 
 
 def _at(value: float, axis: _Axis, room: float = 0.02) -> str:
-    """In percent of the axis, which leaves some room at both of its ends."""
+    """Return the position in percent of the axis, with some room left at both ends."""
     low, high = axis
     room *= (high - low) or 1.0
     share = (value - low + room) / ((high - low + 2 * room) or 1.0)
@@ -298,5 +300,5 @@ def _at(value: float, axis: _Axis, room: float = 0.02) -> str:
 
 
 def image_source(image: Image) -> str:
-    """As an address that holds the picture."""
+    """Return the picture as a ``data:`` address."""
     return f"data:{image.kind};base64,{base64.b64encode(image.content).decode()}"

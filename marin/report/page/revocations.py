@@ -1,6 +1,6 @@
-"""Revocations on pages that exist: a page says which outputs it shows, and carries a banner while one is refused.
+"""Revocations on existing pages. A page lists the outputs that it shows, and carries a banner while one is refused.
 
-What is shown stands in the page itself, so that page and list cannot part. Only the banner's place is ever rewritten.
+The list stands in the page itself, so that the two cannot get separated. Only the banner is ever rewritten.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ if TYPE_CHECKING:
     from marin.executor.run_results import Run
 
 DIGITS = 12  # of a digest
-LABEL = 60  # letters of a label
+LABEL = 60  # characters of a label
 NAMED = 8  # outputs of one revocation that a banner names
 _SHOWN = re.compile(rb'<script type="application/json" id="marin-shown">(.*?)</script>', re.DOTALL)
 _BANNER = re.compile(rb"<!-- revoked -->.*?<!-- /revoked -->", re.DOTALL)
 
 
 def shown(run: Run) -> str:
-    """For a page's head: the outputs that it shows, and which of them are results.
+    """Return a script element for the page's head: the outputs on the page, and which ones are results.
 
-    By operator: labels, and of each output DIGITS of its identity and DIGITS of its bytes' root, which together tell it
-    from any other: compressed, as a page of ten thousand steps has room for no more.
+    By operator: the labels, and for each output DIGITS of its identity and DIGITS of its bytes' root. Together these
+    identify the output. The list is compressed, because a page of ten thousand steps has no room for more.
     """
     outputs: dict[str, tuple[list[str], list[str]]] = {}
     for step, each in run.results.items():
@@ -50,24 +50,24 @@ def shown(run: Run) -> str:
 
 
 def _outputs(shown: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """(name, DIGITS of identity and of root) of every output on a page."""
+    """Yield (name, DIGITS of identity and of root) of every output on a page."""
     outputs: Any = shown["outputs"]
     if isinstance(outputs, str):
         outputs = json.loads(zlib.decompress(base64.b64decode(outputs)))
-    if isinstance(outputs, list):  # as pages had it up to November 2026: [name, identity, root]
+    if isinstance(outputs, list):  # pages before November 2026: [name, identity, root]
         rows = cast("list[list[str]]", outputs)
         yield from ((name, identity[:DIGITS] + root[:DIGITS]) for name, identity, root in rows)
         return
-    for op, (labels, digests) in outputs.items():  # not compressed up to November 2026
+    for op, (labels, digests) in outputs.items():  # not compressed before November 2026
         for index, label in enumerate(labels):
             digits = digests[2 * DIGITS * index :][: 2 * DIGITS]
             yield f"{op}/{label or digits[:8]}", digits
 
 
 def stamp_pages(store: Store, names: Iterable[str] | None = None) -> list[str]:
-    """Put the banner on every page that shows what is revoked now, or made from it; take it off the others.
+    """Put the banner on every page that shows a revoked output or one built from it; take it off other pages.
 
-    names: of pages; all by default. Returns those that changed. Raises StoreError.
+    names: of pages; all by default. Returns the pages that changed. Raises StoreError.
     """
     every = [f"{PAGES}/{name}" for name in store.objects.list(PAGES)] if names is None else list(names)
     pages = [name for name in every if name.endswith(".html")]
@@ -87,7 +87,7 @@ def _stamp(store: Store, name: str, taint: Taint) -> bool:
             return False
         outputs = _SHOWN.search(page)
         if outputs is None or not _BANNER.search(page):
-            return False  # of a version before these; the next run writes it anew
+            return False  # written before pages had banners; the next run replaces it
         banner = _banner(json.loads(outputs.group(1)), taint)
         place = f"<!-- revoked -->{banner}<!-- /revoked -->".encode(errors="backslashreplace")
         new = _BANNER.sub(lambda _, place=place: place, page, count=1)
@@ -116,15 +116,15 @@ def _html(by_reason: dict[str, list[str]], results: list[str], of: int, outputs:
     if results:
         title = f"Revoked: {len(results)} of {counted(of, 'result')} must not be relied on"
         rest = "rest" if len(results) > 1 else "rests"
-        about = f"<b>{escape(', '.join(results))}</b> {rest} on what was declared bad"
+        about = f"<b>{escape(', '.join(results))}</b> {rest} on outputs that were declared bad"
     else:
         title = f"Revoked: {counted(outputs, 'output')} on this page"
-        about = "No result rests on what was declared bad"
+        about = "No result rests on outputs that were declared bad"
     lines = [
         f"<li>{escape(reason)}. On this page: {escape(listed(names, NAMED))}.</li>"
         for reason, names in by_reason.items()
     ]
     return (
         f'\n<section class="alarm" id="revoked">\n<h2>✕ {escape(title)}</h2>\n<p>{about} after this page was made; '
-        f"every plan that needs it is refused.</p>\n<ul>\n" + "\n".join(lines) + "\n</ul>\n</section>\n"
+        f"every plan that needs them is refused.</p>\n<ul>\n" + "\n".join(lines) + "\n</ul>\n</section>\n"
     )

@@ -1,4 +1,4 @@
-"""The sections that operators bring to a page, found by the name of their modules; see marin.report.section."""
+"""Sections that operators add to a page. The operator's module name leads to them; see marin.report.section."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from marin.report.page.model import Trouble
 from marin.report.section import Made, Page, Section, Text
 from marin.steps.step import ExecutorStep
 
-REPORT = "report"  # kind of artifacts that answer something
+REPORT = "report"  # kind of artifacts that answer a question
 
 type Step = ExecutorStep[Any]
 
 
 def sections(run: Run, page: Page) -> Iterator[Section | Trouble]:
-    """Of results and of what they read, what sums others up first; then of operators whose outputs stand together."""
+    """Yield sections of results and of their inputs, summaries first; then of operators that show outputs together."""
     results = list(run.plan.experiment.results.values())
     every = dict.fromkeys([*results, *(read for step in results for read in step.dependencies)])  # results first
     shown = [step for step in every if step in run.results and run.results[step].record is not None]
@@ -76,7 +76,7 @@ def _pages(cls: type[Step]) -> str:
 
 @functools.cache
 def module_of(cls: type[Step]) -> str:
-    """Full name of the module that draws what this operator makes; "" if there is none."""
+    """Return the full name of the module that draws this operator's outputs; "" if there is none."""
     try:
         return _pages(cls) if find_spec(_pages(cls)) is not None else ""
     except ModuleNotFoundError:  # no package of pages
@@ -84,12 +84,12 @@ def module_of(cls: type[Step]) -> str:
 
 
 def code_digest(run: Run) -> str:
-    """Of the modules that draw what the run made: a page of other ones is another page."""
+    """Return a digest of the modules that draw sections, because other modules draw another page."""
     digest = hashlib.sha256()
     for cls in sorted({type(step) for step in run.results}, key=lambda cls: (cls.__module__, cls.__qualname__)):
         try:
             spec = find_spec(module) if (module := module_of(cls)) else None
             digest.update(Path(spec.origin).read_bytes() if spec is not None and spec.origin else b"")
-        except Exception as error:  # the page says it where the section would stand
+        except Exception as error:  # the page shows the error in place of the section
             digest.update(repr(error).encode())
     return digest.hexdigest()[:12]

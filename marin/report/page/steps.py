@@ -1,4 +1,4 @@
-"""The steps of a page as columns, which its script lists; and what a page says once of several: errors, claims."""
+"""The steps of a page as columns for its script, and texts that the page gives once for several steps."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from marin.report.page.model import StepRow
 from marin.report.words import grouped
 
 FEW = 2  # claims of one subject that a step repeats
-GENERAL = ("other package version", "not wholly observed", "note")  # said of any number of steps: none stands apart
+GENERAL = ("other package version", "not wholly observed", "note")  # often true of many steps: none stands apart
 MOST_NAMED = 12
 SHORT = 12  # digits of an identity
-INLINE = 5  # inputs; longer lists stand once for all steps that read the same
+INLINE = 5  # inputs; a longer list is stored once for all steps that have it
 MOST_INPUTS = 2_000  # of a step
-ERROR = 2_000  # letters, of at most
-MOST_ERRORS = 100  # different errors; of more, the rest is in the logs
-FACTS = 300  # letters of a fact
+ERROR = 2_000  # characters of an error
+MOST_ERRORS = 100  # different errors; logs have the rest
+FACTS = 300  # characters of a fact
 UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
-ROOM = {"kinds": 50, "error": 2000}  # of errors and of claims; letters of an error. Logs have all.
+ROOM = {"kinds": 50, "error": 2000}  # number of errors and of claims; characters of an error. Logs have all.
 
 
 def cut(text: str, letters: int) -> str:
@@ -31,25 +31,25 @@ def cut(text: str, letters: int) -> str:
 
 
 class Names(NamedTuple):
-    """Of steps. whole: operators all of whose steps these are, with how many; rest: the others by name."""
+    """Names of steps. whole: operators with all their steps, and how many; rest: the other steps by name."""
 
     whole: Sequence[tuple[str, int]]
     rest: Sequence[str]
 
 
 def shared(steps: Sequence[StepRow]) -> list[tuple[Claim, Names]]:
-    """Each claim once, with the steps that it is of, in order of their first."""
+    """Return each claim once with the steps that it concerns, in order of first appearance."""
     alike = grouped((claim, step.name) for step in steps for claim in dict.fromkeys(step.claims))
     return [(claim, named(names, steps)) for claim, names in alike.items()]
 
 
 def subject_apart(step: StepRow) -> str:
-    """Of the last claim for which it stands apart; "" for a step that does not."""
+    """Return the subject of the last claim that sets this step apart; "" if none does."""
     return next((each.subject for each in reversed(step.claims) if each.subject not in GENERAL), "")
 
 
 def named(names: Collection[str], steps: Sequence[StepRow]) -> Names:
-    """Few by name; of many, operators whose steps are all among them."""
+    """Return a few steps by name. Among many, an operator stands for its steps if the names include all its steps."""
     if len(names) <= MOST_NAMED:
         return Names((), tuple(names))
     total, of = Counter(step.op for step in steps), {step.name: step.op for step in steps}
@@ -59,7 +59,7 @@ def named(names: Collection[str], steps: Sequence[StepRow]) -> Names:
 
 
 def lines(claims: Sequence[Claim]) -> list[str]:
-    """Of one step; of more than FEW claims of one subject, how many."""
+    """Return the claims of one step, in lines. More than FEW claims of one subject become a count."""
     found: list[str] = []
     for subject, texts in grouped((claim.subject, claim.text) for claim in claims).items():
         many = f"{len(texts)} × {subject}: see Trust"
@@ -68,7 +68,7 @@ def lines(claims: Sequence[Claim]) -> list[str]:
 
 
 def columns(steps: Sequence[StepRow], prefix: str) -> dict[str, Any]:
-    """Paths are below the prefix; 1 stands for the one that operator, label and identity give."""
+    """Return the columns. Paths are below the prefix; 1 stands for the path from operator, label and identity."""
     number = {step.name: at for at, step in enumerate(steps)}
     texts, ops, names, lists = _Table(), _Table(), _Table(), _Table()
     errors = list(dict.fromkeys(step.error for step in steps if step.error))[:MOST_ERRORS]
@@ -87,7 +87,7 @@ def columns(steps: Sequence[StepRow], prefix: str) -> dict[str, Any]:
             for step in steps
         ],
         "error": {
-            at: texts[cut(step.error, ERROR) if step.error in errors else "its log says how"]
+            at: texts[cut(step.error, ERROR) if step.error in errors else "see its log"]
             for at, step in enumerate(steps)
             if step.error
         },
@@ -103,7 +103,7 @@ def columns(steps: Sequence[StepRow], prefix: str) -> dict[str, Any]:
 
 
 class _Table(dict[Any, int]):
-    """Numbers what it is asked for, in the order of the first time."""
+    """A dictionary that numbers its keys in the order of their first use."""
 
     def __missing__(self, key: Any) -> int:
         self[key] = len(self)
@@ -111,7 +111,10 @@ class _Table(dict[Any, int]):
 
 
 def _inputs(step: StepRow, at: int, number: dict[str, int], lists: _Table) -> list[int | str] | int:
-    """How many steps before it each stands, or the name of what is not on the page; a long list's number."""
+    """Return how many steps before this one each input stands, or its name if it is not on the page.
+
+    A long list is given by its number in ``lists``.
+    """
     if len(step.inputs) > INLINE:
         return lists[tuple(number.get(name, name) for name in step.inputs[:MOST_INPUTS])]
     return [at - number[name] if name in number else name for name in step.inputs]

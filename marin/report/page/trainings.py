@@ -1,4 +1,4 @@
-"""The trainings of a run as a page reads them: curves, phases that they share, what was planned and what happened."""
+"""The trainings of a run as its page reads them: curves, shared phases, plan and outcome."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ from marin.training.checkpoint import SAMPLES
 from marin.training.metrics import METRICS, parse_metrics
 from marin.training.spec import PROFILE
 
-# How what a training planned begins, as its rows say it: drawn from its fields already.
+# Beginnings of planned changes, as metrics write them. The page draws these from the fields already.
 PLANNED = ("batch: ", "data: ", "learning rate: ")
-SHOWN = 2  # settings that changed at one step
+SHOWN = 2  # settings that changed at one step, before "more"
 DIGEST = re.compile(r"\b([0-9a-f]{8})[0-9a-f]{24,}\b")
 type Row = dict[str, Any]  # of metrics
 
@@ -47,25 +47,25 @@ class Stretch(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Training:
-    """One training of a run: as it is written, and what became of it."""
+    """One training of a run: its fields, and the metrics and events that it left."""
 
     step: ExecutorStep[Any]
     record: Record | None
-    arm: str  # "" where the arms share it
-    phase: Phase | None  # None: it says nothing of its optimizer steps
-    rows: Sequence[Row]  # none where it wrote none
-    tokens: Mapping[str, int]  # of what it reads, by label
-    events: Sequence[Mark] = ()  # what changed or happened: batch, mixture, a spike
+    arm: str  # "" if the arms share it
+    phase: Phase | None  # None if the step does not say over which optimizer steps it trains
+    rows: Sequence[Row]  # empty if it wrote none
+    tokens: Mapping[str, int]  # of its inputs, by label
+    events: Sequence[Mark] = ()  # changes and incidents: batch, mixture, a spike
     wrote: Sequence[Row] = ()  # lines of samples.jsonl
-    findings: Sequence[tuple[bool, str]] = ()  # what its metrics show: whether somebody should act, and a sentence
-    profile: str = ""  # path or URL of what Perfetto opens
+    findings: Sequence[tuple[bool, str]] = ()  # from its metrics: whether somebody should act, and a sentence
+    profile: str = ""  # path or URL of the profile for Perfetto
 
     @property
     def name(self) -> str:
         return self.step.label
 
     def column(self, name: str) -> list[float]:
-        """What each row measured; null is NaN or infinite. Nothing where a row lacks it."""
+        """Return the value of each row; null is NaN or infinite. Empty if any row lacks it."""
         if not all(name in row for row in self.rows):
             return []
         return [math.nan if row[name] is None else row[name] for row in self.rows]
@@ -77,7 +77,7 @@ class Training:
 
     @property
     def stages(self) -> Sequence[tuple[int, Mapping[str, float]]]:
-        """First step → share of each source; none if nobody has counted the tokens that shares go by."""
+        """First step → share of each source; empty if the shares go by tokens that are not counted yet."""
         found = self.phase.stages if self.phase is not None else []
         return found if all(shares for _, shares in found) else []
 
@@ -111,13 +111,13 @@ def training_of(run: Run, result: StepResult, arms: Sequence[str]) -> Training:
 
 
 def _events(of: Training) -> Iterator[Mark]:
-    """What was planned to change, and what changed where it was resumed."""
+    """Yield planned changes, and settings that changed when the training resumed."""
     for step, size in of.phase.batches[1:] if of.phase is not None else []:
         yield Mark(run=of.name, step=step, text=f"batch {size}")
     for (_, before), (step, shares) in pairwise(of.stages):
         added = sorted(shares.keys() - before.keys())
         yield Mark(run=of.name, step=step, text=f"adds {', '.join(added)}" if added else "other shares")
-    for row in of.rows[1:]:  # against another run, the table of what runs differ in says it
+    for row in of.rows[1:]:  # the first row compares with another run; the table of differences shows that
         if changed := [text for text in row.get("changed", ()) if not text.startswith(PLANNED)]:
             more = f", {len(changed) - SHOWN} more" if len(changed) > SHOWN else ""
             text = DIGEST.sub(r"\1", "; ".join(changed[:SHOWN])) + more
@@ -125,7 +125,7 @@ def _events(of: Training) -> Iterator[Mark]:
 
 
 def phases(trainings: Iterable[Training], arms: Sequence[str]) -> list[Stretch]:
-    """The stretches of steps that runs share, each named for its runs, or for what the arms do there."""
+    """Return the stretches of steps that runs share. Each is named for its runs, or for what the arms do there."""
     spans = sorted(grouped((each.span, each.step) for each in trainings).items())
     return [Stretch(first, end, _phase_name(runs, first, arms)) for (first, end), runs in spans]
 
@@ -138,17 +138,17 @@ def _phase_name(runs: list[ExecutorStep[Any]], first: int, arms: Sequence[str]) 
     return "cooldown" if cooling else "arms"
 
 
-# In this order. What a plan fixes; the rest it asks for, or estimates.
+# In this order. The plan fixes the first ones; it requests or estimates the rest.
 FIXED = ("steps", "tokens", "batch", "learning rate", "data")
 COLUMNS = (*FIXED, "machines", "tokens/s", "MFU", "time", "guards", "loss", "gradient norm before clipping")
 LONG_CELLS = ("data", "guards")
 NAMED = 3  # sources of a mixture
-WHOLE = 2  # sequences of a source by which what is drawn may miss its share: one at each end of a stage
-TURNS = 6  # of a rate or a batch
+WHOLE = 2  # sequences by which a source may miss its share: one at each end of a stage
+TURNS = 6  # values of a learning rate or a batch size, before "…"
 
 
 def accounts(trainings: Iterable[Training]) -> Iterator[Table]:
-    """One table: a training in two rows, without columns that nobody knows anything of."""
+    """Yield one table with two rows a training, without columns that are empty for every training."""
     found = [(each, *_account(each)) for each in trainings]
     named = {name for _, *both in found for cells in both for name in cells}
     columns = [name for name in COLUMNS if name in named]
@@ -161,18 +161,18 @@ def accounts(trainings: Iterable[Training]) -> Iterator[Table]:
     if columns:
         other = sum(isinstance(cell, Bold) for row in rows if not isinstance(row, Heading) for cell in row)
         yield Table(
-            title=f"Planned, and what happened: {counted(other, 'cell') if other else 'nothing'} not as planned",
+            title=f"Plan and outcome: {counted(other, 'cell') if other else 'nothing'} not as planned",
             columns=[Column(name) for name in ("", *columns)],
             rows=rows,
-            note="Loss in nats per token, of the first step and the mean of the last twentieth of them. tokens/s and "
-            "MFU: medians over steps; as planned, an estimate. Time: of the steps alone. Data: share of sequences, of "
-            f"the largest sources. Bold: not as planned, of a source by more than {WHOLE} sequences.",
+            note="Loss in nats per token: of the first step, and the mean over the last twentieth of the steps. "
+            "tokens/s and MFU: medians over steps; planned values are estimates. Time: of the steps alone. Data: share "
+            f"of sequences, largest sources. Bold: not as planned; a source may be off by {WHOLE} sequences.",
             folded=True,
         )
 
 
 def _account(of: Training) -> tuple[dict[str, str], dict[str, str]]:
-    """(planned, happened); cells by column, without those that nobody knows."""
+    """Return (planned, happened): cells by column, without unknown ones."""
     planned = {**(_planned(of.phase) if of.phase is not None else {}), **_machines(of.step)}
     happened = _happened(of.phase, of.rows) if of.rows else {}
     known, as_it_went = ({name: text for name, text in each.items() if text} for each in (planned, happened))
@@ -180,7 +180,7 @@ def _account(of: Training) -> tuple[dict[str, str], dict[str, str]]:
 
 
 def _happened_cell(planned: Mapping[str, str], happened: Mapping[str, str], column: str) -> Cell:
-    """Bold where a plan fixes it and it came otherwise; a long one says nothing twice."""
+    """Return the cell, bold if it differs from a value that the plan fixes. A long cell is not repeated."""
     text, before = happened.get(column, ""), planned.get(column)
     if column in FIXED and text and before is not None and before != text:
         return Bold(text)
@@ -188,7 +188,7 @@ def _happened_cell(planned: Mapping[str, str], happened: Mapping[str, str], colu
 
 
 def settings(trainings: Iterable[Training]) -> Iterator[Table]:
-    """Fields of the runs but their data, which the mixtures show: those in which they differ, then the rest."""
+    """Yield the fields in which the runs differ, then the fields that they share. Mixtures show the data."""
     found: dict[str, dict[str, str]] = {}
     steps = [each.step for each in trainings]
     runs = [step.label for step in steps]
@@ -197,12 +197,12 @@ def settings(trainings: Iterable[Training]) -> Iterator[Table]:
         for name, value in describe_fields(step).items():
             for part, text in _flat(name, value) if name not in data else ():
                 found.setdefault(part, {})[step.label] = text
-    whole = {name.rpartition(".")[0] for name in found}  # None in one run, with fields in another
+    whole = {name.rpartition(".")[0] for name in found}  # a value that is None in one run and has fields in another
     values = {name: of_runs for name, of_runs in found.items() if name not in whole}
     apart = {name: each for name, each in values.items() if len({each.get(run, "") for run in runs}) > 1}
     if apart:
         rows = [[name, *(each.get(run, "") or "—" for run in runs)] for name, each in apart.items()]
-        yield Table(title="What the runs differ in", columns=[Column(name) for name in ("field", *runs)], rows=rows)
+        yield Table(title="Fields that differ", columns=[Column(name) for name in ("field", *runs)], rows=rows)
     if alike := {name: next(iter(each.values())) for name, each in values.items() if name not in apart}:
         yield Table(
             title=f"{counted(len(alike), 'field')} that {'they share' if apart else 'are set'}",
@@ -213,7 +213,7 @@ def settings(trainings: Iterable[Training]) -> Iterator[Table]:
 
 
 def what_they_write(trainings: Iterable[Training]) -> Iterator[Section]:
-    """A section, where any of them has prompts."""
+    """Yield a section of samples if any training has prompts."""
     tables = list[Table]()
     for each in trainings:
         if each.wrote:
@@ -243,7 +243,7 @@ def _planned(phase: Phase) -> dict[str, str]:
 
 
 def _machines(step: ExecutorStep[Any]) -> dict[str, str]:
-    """What it asks for; with an accelerator, how fast that should be."""
+    """Return the machines that the step requests. With an accelerator, also the expected speed."""
     accelerator, work = step.resources.accelerator, step.work()
     if accelerator is None or work is None:
         return {"machines": f"{step.resources.cpus:g} CPU"}
@@ -277,7 +277,7 @@ def _happened(phase: Phase | None, rows: Sequence[Row]) -> dict[str, str]:
     }
     if phase is None:
         return found
-    if rates:  # where the plan turns, so that the two can be compared
+    if rates:  # at the turns of the plan, so that the two can be compared
         turns = [by_step[at]["learning_rate"] for at, _ in phase.rates if at in by_step]
         found["learning rate"] = _then(f"{rate:.3g}" for rate in turns)
     if sizes:
@@ -287,8 +287,10 @@ def _happened(phase: Phase | None, rows: Sequence[Row]) -> dict[str, str]:
 
 
 def _read(phase: Phase, rows: Sequence[Row]) -> Iterable[str]:
-    """The shares that were read, stage by stage, of those sources that the plan names; the plan's, but for whole
-    sequences."""
+    """Yield the shares that were read, by stage, of the sources that the plan names.
+
+    Shares that differ from the plan by whole sequences only are given as planned.
+    """
     for (at, shares), (end, _) in pairwise([*phase.stages, (phase.end, {})]):
         count = Counter[str]()
         for row in rows:
@@ -305,7 +307,7 @@ def _mixture(at: int, shares: dict[str, float], names: list[str], first: int) ->
 
 
 def _ran_on(rows: Sequence[Row]) -> str:
-    """The devices of each process that made rows; the first by itself, later ones with the step they went on from."""
+    """Return the devices of the first process, then the steps at which others resumed, with devices that changed."""
     begun = [(row["step"], row["process"]) for row in rows if "process" in row]
     devices = [(step, f"{process.get('devices', 1):,} × {process['device']}") for step, process in begun]
     if not devices:
@@ -316,13 +318,13 @@ def _ran_on(rows: Sequence[Row]) -> str:
 
 
 def _caught(rows: Sequence[Row]) -> str:
-    """What the guards that were on did."""
+    """Return how many updates each active guard changed."""
     there = [name for name in ("clipped", "skipped") if any(name in row for row in rows)]
     return ", ".join(f"{counted(sum(bool(row.get(name)) for row in rows), 'update')} {name}" for name in there)
 
 
 def _then(texts: Iterable[str]) -> str:
-    """One after the other, without what says the same again."""
+    """Join texts by arrows, without repeating one that follows itself."""
     found = [text for text, _ in groupby(texts)]
     return " → ".join(found if len(found) <= TURNS else [*found[: TURNS - 2], "…", found[-1]])
 
@@ -332,5 +334,5 @@ def _rounded(number: float) -> str:
 
 
 def _column(rows: Sequence[Row], name: str) -> list[float]:
-    """What was measured; null is NaN or infinite."""
+    """Return the measured values, without null (NaN or infinite)."""
     return [row[name] for row in rows if row.get(name) is not None]

@@ -1,4 +1,4 @@
-"""A run's page: written when it shows something new, left alone when it would show the same."""
+"""Write a run's page when it would show something new; leave it alone otherwise."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from marin.steps.scale import Scale
 from marin.store.layout import PAGES, REVOCATIONS, slug
 from marin.store.redaction import redacted_bytes
 
-PAGE_VERSION = 17  # one more whenever pages of the same run show something else
+PAGE_VERSION = 17  # raise it whenever a page of the same run shows something else
 
 
 class WrittenPage(NamedTuple):
@@ -23,10 +23,10 @@ class WrittenPage(NamedTuple):
 
 
 def write_page(run: Run, source: Path, scale: Scale, command: str, only: Sequence[str] = ()) -> WrittenPage:
-    """Where nothing ran and the page already shows the same, it stays as it is.
+    """Write the page of a run. If nothing ran and the page already shows the same, it stays as it is.
 
-    only: the results that the run was restricted to; they get a page of their own beside the whole experiment's. So
-    does an experiment with fields that --set changed.
+    only: the results that the run was restricted to. A restricted run has a page of its own beside the page of the
+    whole experiment, and so has an experiment with fields that --set changed.
     """
     store = run.plan.store
     name = page_name("-".join([source.stem, scale.value, *only, *run.plan.experiment.all_changes()]))
@@ -40,17 +40,17 @@ def write_page(run: Run, source: Path, scale: Scale, command: str, only: Sequenc
 
     page = render(describe(run, source, scale, command), f"{seal}\n{shown(run)}")
     store.objects.write(name, redacted_bytes(page.encode(errors="backslashreplace")))
-    if store.objects.list(REVOCATIONS):  # during this run, it may be
+    if store.objects.list(REVOCATIONS):  # somebody may have revoked during this run
         stamp_pages(store, [name])
     return WrittenPage(f"{store.prefix}/{name}", True)
 
 
 def _seal(run: Run, scale: Scale) -> str:
-    """Digest of all that a page is made from, so that what it would show need not be collected to know that it stands.
+    """Return a digest of everything that the page shows. An equal digest spares collecting the page's content.
 
-    Committed outputs do not change, so their identities and tokens stand for them. Not of when, by which command or at
-    which revision it was made: a page that stands keeps those of the run that made its results. Whether a step ran in
-    that run or before is no difference either.
+    Committed outputs do not change, so their identities and tokens stand for them. The digest leaves out the time, the
+    command and the revision: a page that stays names the run that wrote its results. It also ignores whether
+    a step ran in this run or an earlier one.
     """
     experiment = run.plan.experiment
     parts = [str(PAGE_VERSION), code_digest(run), experiment.question or "", experiment.issue_url, scale.value]
@@ -73,7 +73,7 @@ def _parts_of(run: Run, result: StepResult) -> Iterator[str]:
 
 
 def page_name(experiment: str) -> str:
-    """Different names give different pages, also where one is too long or too odd for a file."""
+    """Return the path of an experiment's page. Names that a file cannot have get a digest, so that names stay apart."""
     safe = slug(experiment)
     unique = safe if safe == experiment else f"{safe}-{hashlib.sha256(experiment.encode()).hexdigest()[:8]}"
     return f"{PAGES}/{unique}.html"
