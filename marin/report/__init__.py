@@ -1,4 +1,6 @@
-"""What people read: terminal, page, diff, audit, status, explanations. Decides nothing and changes no output.
+"""Everything that people read: terminal, page, diff, audit, status, explanations.
 
-Enters: plans, runs, records. Leaves: text, tables and one HTML page for each experiment.
+It decides nothing and changes no output.
+
+In: plans, runs, records. Out: text, tables and one HTML page for each experiment.
 """

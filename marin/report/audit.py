@@ -1,6 +1,6 @@
-"""What a reviewer should know before relying on results: everything that is wrong, doubtful or decided by somebody.
+"""An audit of results for reviewers: everything that is wrong, doubtful or somebody's decision.
 
-Reads the store and, of an experiment, today's code; writes nothing.
+It reads the store and, for an experiment, today's code. It writes nothing.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ PARTLY = {
     Checked.SIZES: "only names and sizes were compared with its manifest before it was read",
     Checked.SAMPLE: "only some of its files were compared with its manifest before it was read",
 }
-UNDECIDED = (Subject.ALIAS, Subject.MIRRORED)  # good to know of one output; nobody decided it
+UNDECIDED = (Subject.ALIAS, Subject.MIRRORED)  # good to know about one output; nobody decided it
 
 
 @dataclass(frozen=True)
@@ -47,17 +47,17 @@ class Result:
     name: str
     step: str
     identity: str
-    rests_on: frozenset[Output]  # it and what it was made from; empty if it is not there
+    rests_on: frozenset[Output]  # its output and everything behind it; empty if it does not exist
 
 
 @dataclass
 class Audit:
-    """What is to be known of outputs, and of the results that rest on them."""
+    """Claims about outputs, and the results that rest on the outputs."""
 
     lineage: Lineage
-    scope: frozenset[Output]  # the outputs that were looked at
+    scope: frozenset[Output]  # the audited outputs
     results: list[Result] = field(default_factory=list[Result])
-    claims: dict[Claim, list[Output]] = field(default_factory=dict[Claim, list[Output]])  # with what each is about
+    claims: dict[Claim, list[Output]] = field(default_factory=dict[Claim, list[Output]])  # with the outputs concerned
     steps: dict[Claim, list[str]] = field(default_factory=dict[Claim, list[str]])  # names of steps without an output
 
     @cached_property
@@ -66,22 +66,22 @@ class Audit:
 
     @cached_property
     def current(self) -> dict[Output, Record]:
-        """Without those that a rebuild replaced, or that are not there any more."""
+        """Records of outputs that still exist and that no rebuild replaced."""
         return {output: record for output, record in self.records.items() if not self.lineage.is_superseded(output)}
 
     def of(self, grade: Grade) -> list[Claim]:
-        """Those that concern most outputs first."""
+        """Return the claims of a grade, by subject, those about most outputs first."""
         claims = [claim for claim in self.claims if claim.grade is grade]
         return sorted(claims, key=lambda claim: (claim.subject, -len(self.claims[claim]), claim.text))
 
     def names(self, claim: Claim) -> list[str]:
-        """Results first."""
+        """Return the names of steps that a claim concerns, results first."""
         names = {*self.steps[claim], *map(self.lineage.name_of, self.claims[claim])}
         results = {result.step for result in self.results}
         return sorted(names, key=lambda name: (name not in results, name))
 
     def about(self, result: Result) -> list[Claim]:
-        """What is to be known of a result, worst first: of itself, or of anything that it rests on."""
+        """Return the claims about a result and everything that it rests on, worst first."""
         found = [
             claim
             for claim, outputs in self.claims.items()
@@ -96,13 +96,13 @@ class Audit:
 
 
 def audit_store(store: Store, days: int = DAYS) -> Audit:
-    """Of everything that is committed now, and what that was made from."""
+    """Audit every committed output and everything behind it."""
     lineage = read_lineage(store, every_lease=True)
     return _looked(store, Audit(lineage, _rests_on(lineage, map(output_of, lineage.current.values()))), days)
 
 
 def audit_outputs(store: Store, names: Iterable[str], days: int = DAYS) -> Audit:
-    """Of outputs by name, and what they were made from. Raises UnknownStep with near misses."""
+    """Audit outputs by name and everything behind them. Raises UnknownStep with near misses."""
     lineage = read_lineage(store, every_lease=True)
     outputs = dict.fromkeys(output for name in names for output in outputs_named(lineage, store, name))
     named = [(lineage.name_of(output), output) for output in outputs]
@@ -111,14 +111,14 @@ def audit_outputs(store: Store, names: Iterable[str], days: int = DAYS) -> Audit
 
 
 def audit_record(store: Store, lineage: Lineage, record: Record) -> list[Claim]:
-    """What one record tells of its output, worst first, beside what StoreClaims tells. Reads no file of the output."""
+    """Return claims from one record, worst first, in addition to StoreClaims. Reads no file of the output."""
     audit = Audit(lineage, frozenset([output_of(record)]))
     _about_records(store, audit, DAYS)
     return [claim for grade in Grade for claim in audit.of(grade)]
 
 
 def audit_plans(store: Store, plans: Sequence[Plan], days: int = DAYS) -> Audit:
-    """Of what these experiments need, and what that was made from."""
+    """Audit everything that these experiments need, and everything behind it."""
     lineage = read_lineage(store, every_lease=True)
     results = [
         Result(name, step.name, step.identity, _rests_on(lineage, _made(plan.of(step))))
@@ -130,19 +130,19 @@ def audit_plans(store: Store, plans: Sequence[Plan], days: int = DAYS) -> Audit:
 
 
 def _made(decision: Decision) -> list[Output]:
-    """What there is of a step; nothing, or one output."""
+    """Return the output of a step, if it has one."""
     record = decision.record or decision.alias_target
     return [] if record is None else [output_of(record)]
 
 
 def _rests_on(lineage: Lineage, outputs: Iterable[Output]) -> frozenset[Output]:
-    """These, and what they were made from."""
+    """Return these outputs and everything behind them."""
     every = list(outputs)
     return frozenset([*every, *lineage.up(every)])
 
 
 def _looked(store: Store, audit: Audit, days: int, plans: Sequence[Plan] = ()) -> Audit:
-    """With what the store tells, and of plans what today's code and the experiments themselves do."""
+    """Add the store's claims, and for plans the claims of today's code and of the experiments."""
     for text in audit.lineage.unreadable:
         audit.add(Claim(Grade.UNTRUSTED, "corrupt record", text), ())
     _about_outputs(audit, StoreClaims(store, audit.lineage, revoked(store)))
@@ -156,7 +156,7 @@ def _looked(store: Store, audit: Audit, days: int, plans: Sequence[Plan] = ()) -
 
 
 def _about_outputs(audit: Audit, known: StoreClaims) -> None:
-    """What the store tells of each, in words that are the same for all that one thing concerns."""
+    """Add the store's claims, worded alike for all outputs that one cause concerns."""
     lineage = audit.lineage
     for output, claims in known.of(audit.scope).items():
         for claim in claims:
@@ -181,14 +181,14 @@ def _about_outputs(audit: Audit, known: StoreClaims) -> None:
 
 def _about_bytes(store: Store, audit: Audit) -> None:
     snapshot, current = Snapshot(store, ()), audit.current
-    by_attempt = {record.attempt: record for record in current.values()}  # outputs may share one
+    by_attempt = {record.attempt: record for record in current.values()}  # outputs may share an attempt
     states = {attempt: state_of_files(snapshot, record) for attempt, record in by_attempt.items()}
     edited = store.disagreements(current.values())
     torn = store.bad_manifests(current.values())
     for output, record in current.items():
         files = states[record.attempt]
         if files.deleted:
-            text = f"somebody deleted {record.attempt}; it is made again when something needs it"
+            text = f"somebody deleted {record.attempt}; marin rebuilds it when a step needs it"
             audit.add(Claim(Grade.DOUBTFUL, "deleted", text), [output])
             continue
         if wrong := edited.get(record.identity):
@@ -200,7 +200,7 @@ def _about_bytes(store: Store, audit: Audit) -> None:
 
 
 def _about_records(store: Store, audit: Audit, days: int) -> None:
-    """When their bytes were seen last, and how they were made."""
+    """Add claims on when bytes were last verified, and on how outputs were built."""
     _about_verification(store, audit, days)
     for output, record in audit.records.items():
         _about_making(audit, output, record)
@@ -208,7 +208,7 @@ def _about_records(store: Store, audit: Audit, days: int) -> None:
 
 
 def _about_verification(store: Store, audit: Audit, days: int) -> None:
-    """Every byte was seen when it was committed or mirrored, so that counts as a verification."""
+    """Add claims on bytes that were not verified lately. Commit and mirror saw every byte, so they count."""
     verified = last_verified(store)
     limit = (datetime.now() - timedelta(days=days)).strftime("%Y-%m-%d %H:%M:%S")
 
@@ -217,7 +217,7 @@ def _about_verification(store: Store, audit: Audit, days: int) -> None:
         return max(record.provenance.ended, *copied, verified.get(record.attempt, ""))
 
     if late := [output for output, record in audit.current.items() if last(record) < limit]:
-        text = f"no byte was looked at for {days} days or more: `marin audit --bytes`"
+        text = f"nothing has read its bytes for {days} days or more: run `marin audit --bytes`"
         audit.add(Claim(Grade.DOUBTFUL, "not verified", text), late)
 
 
@@ -235,7 +235,7 @@ def _about_making(audit: Audit, output: Output, record: Record) -> None:
 
 
 def _about_code(store: Store, audit: Audit) -> None:
-    """What analysis did not see through, and what the store does not hold."""
+    """Add claims on code that the analysis did not see through, or that the store does not hold."""
     made = ((record.code, output) for output, record in audit.records.items() if record.op not in (ADOPT, PINNED))
     for code, outputs in grouped(made).items():
         try:
@@ -260,7 +260,7 @@ def _version(package: str) -> str:
 
 
 def _about_plan(audit: Audit, plan: Plan) -> None:
-    """What today's code and the experiment itself tell."""
+    """Add claims from today's code and the experiment itself."""
     for decision in plan.decisions:
         outputs = _made(decision)
         steps = [] if outputs else [decision.step.name]
@@ -274,7 +274,7 @@ def _about_plan(audit: Audit, plan: Plan) -> None:
                 audit.add(Claim(Grade.DOUBTFUL, "pin", note), outputs, steps)
     results = plan.experiment.results.values()
     if missing := [step.name for step in results if plan.of(step).action in (Action.RUN, Action.RECHECK)]:
-        text = "not in the store as the experiment has it now; `marin plan` says why"
+        text = "the store has no output for the experiment as it is now; `marin plan` says why"
         audit.add(Claim(Grade.UNTRUSTED, "not made", text), (), missing)
     records = {step.label: plan.of(step).record for step in plan.experiment.steps() if step.work() is not None}
     found = undecontaminated(plan.experiment.steps())
@@ -293,7 +293,7 @@ def _about_plan(audit: Audit, plan: Plan) -> None:
 
 
 def _undecontaminated_records(audit: Audit) -> None:
-    """Which token stores reached a checkpoint with some text that passed no decontamination, as far as records say."""
+    """Add token stores that reached a checkpoint with text that no decontamination searched, as far as records say."""
     for output, record in audit.records.items():
         for each in audit.lineage.inputs(output) if record.kind == "checkpoint" else ():
             read = audit.lineage.records.get(each)
@@ -303,7 +303,7 @@ def _undecontaminated_records(audit: Audit) -> None:
 
 
 def _is_clean(lineage: Lineage, start: Output) -> bool:
-    """Does every way from text to these tokens pass a decontamination? What has no record may be text."""
+    """Return whether every path from text to these tokens passes a decontamination. An unknown output may be text."""
     pending, seen, records = [start], {start}, lineage.records
     while pending:
         output = pending.pop()
@@ -318,7 +318,7 @@ def _is_clean(lineage: Lineage, start: Output) -> bool:
 
 
 def span(audit: Audit) -> str:
-    """When what was looked at was made, and by whom."""
+    """Return when the audited outputs were built, and by whom."""
     made = [record.provenance for record in audit.records.values()]
     if not made:
         return f"nothing is there; looked at on {time.strftime('%Y-%m-%d')}"

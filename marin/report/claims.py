@@ -1,4 +1,4 @@
-"""Can an output be believed: what a person should know before relying on it, each with a grade."""
+"""Claims about an output: reasons to doubt it and facts to know before relying on it, each with a grade."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from marin.store.trust import Taint
 
 
 class Grade(StrEnum):
-    """Worst first."""
+    """The grade of a claim, worst first."""
 
     UNTRUSTED = "not to be trusted"
     DOUBTFUL = "doubtful"
@@ -26,7 +26,7 @@ class Grade(StrEnum):
 
 @dataclass(frozen=True)
 class Claim:
-    """One thing that is to be known, of however many outputs."""
+    """One thing to know about one output or several."""
 
     grade: Grade
     subject: str  # in a word or two
@@ -34,12 +34,12 @@ class Claim:
 
     @property
     def is_bad(self) -> bool:
-        """Must what it is about not be used?"""
+        """True if the claim forbids the use of its outputs."""
         return self.grade is Grade.UNTRUSTED
 
 
 class Subject(StrEnum):
-    """What the store tells of any output, worst first."""
+    """The subject of a claim that the store itself makes about an output, worst first."""
 
     REVOKED = "revoked"
     UNTRUSTED = "untrusted"
@@ -49,13 +49,13 @@ class Subject(StrEnum):
     REMADE = "made again"
     ADOPTED = "adopted"
     PINNED = "pinned"
-    ALIAS = "alias"  # nothing ran, another output's bytes serve
+    ALIAS = "alias"  # nothing ran; the bytes of another output serve
     MIRRORED = "mirrored"
-    ELSEWHERE = "elsewhere"  # it stayed in the store that something made from it was mirrored from
+    ELSEWHERE = "elsewhere"  # it stayed in the store from which an output built from it was mirrored
 
 
 class StoreClaims:
-    """Reads acceptances for the outputs that it is asked about; knows the rest."""
+    """Makes claims about outputs from the store's records. It reads acceptances for each request."""
 
     def __init__(self, store: Store, lineage: Lineage, revocations: Revocations) -> None:
         self.store, self.lineage, self.revocations = store, lineage, revocations
@@ -63,14 +63,14 @@ class StoreClaims:
         self._collected: dict[str, str] = {}
 
     def of(self, outputs: Iterable[Output]) -> dict[Output, list[Claim]]:
-        """Worst first."""
+        """Return the claims about each output, worst first."""
         every = list(outputs)
         accepted = self.store.accepted_identities() if every else set[str]()
         self._collected = self._why_collected(every)
         return {output: list(self._claims(output, output.identity in accepted)) for output in every}
 
     def was_collected(self, output: Output) -> bool:
-        """Did ``marin gc`` take it away? Known of what ``of`` was asked about."""
+        """Return whether ``marin gc`` deleted the output. Known only for outputs that ``of`` was asked about."""
         return output.identity in self._collected
 
     def _claims(self, output: Output, accepted: bool) -> Iterator[Claim]:
@@ -79,7 +79,7 @@ class StoreClaims:
             subject = Subject.REVOKED if bad.is_revoked else Subject.UNTRUSTED
             yield Claim(Grade.UNTRUSTED, subject, bad.why.removeprefix("revoked "))
         if record is None:
-            yield Claim(Grade.DOUBTFUL, Subject.GONE, "its record is gone; what read it still knows its bytes")
+            yield Claim(Grade.DOUBTFUL, Subject.GONE, "its record is gone; its readers still know its bytes")
             return
         made, origins = record.provenance, record.mirrored
         if origins and record.identity not in self.lineage.current:
@@ -111,7 +111,7 @@ class StoreClaims:
             yield Claim(Grade.KNOWN, Subject.MIRRORED, origins[-1].describe().removeprefix("mirrored "))
 
     def _why_collected(self, outputs: Iterable[Output]) -> dict[str, str]:
-        """What ``marin gc`` said as it took an output away, by identity."""
+        """Return, by identity, the reason that ``marin gc`` gave when it deleted an output."""
         gone = {output.identity for output in outputs} - self.lineage.current.keys()
         names, found = {lease_name(identity): identity for identity in gone}, dict[str, str]()
         for name, content in self.store.objects.read_many(sorted(names)).items():

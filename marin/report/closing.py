@@ -1,4 +1,4 @@
-"""The last words of a run: results, what happened to how many steps, in what time, and what to type next."""
+"""Print the end of a run: results, how many steps ended how, the time, and the command to type next."""
 
 from __future__ import annotations
 
@@ -34,16 +34,16 @@ SAID = {  # in this order
     Status.SKIPPED: "not run",
     Status.WAITING: "not begun",
 }
-MOST = 6  # names; of failures, that are told with their logs
+MOST = 6  # names, and failures that are printed with their logs
 SHORT = 12  # digits of an identity
-REMOVERS = 5  # steps that took text out
-# As marin.data.dropped logs it: bytes are nearer to what is trained on, where they are known.
+REMOVERS = 5  # steps that removed text
+# As marin.data.dropped logs it. Bytes, if known, say more about the training data than documents.
 TOOK_OUT = re.compile(r"took out (?P<documents>[\d,]+ of [\d,]+) documents(, (?P<bytes>[\d,]+ of [\d,]+) bytes)?: .*")
-RESULTS = 40  # lines; more are for the page
+RESULTS = 40  # lines; the page has the rest
 
 
 def print_results(console: Console, run: Run) -> None:
-    """Metrics of every result side by side, headlines of reports."""
+    """Print metrics of all results side by side, then headlines of reports."""
     scores: dict[str, dict[str, float]] = {}
     results = run.plan.experiment.results
     headlines = list(_answers(run))
@@ -64,7 +64,7 @@ def print_results(console: Console, run: Run) -> None:
 
 
 def _answers(run: Run) -> Iterator[str]:
-    """What the page says first: answers, then what speaks against them, then what else was found."""
+    """Yield the first texts of the page: answers, then doubts about them, then other findings."""
     found = [each for each in sections(run, Page(arms=(), store=run.plan.store.prefix)) if isinstance(each, Section)]
     yield from (line for each in found if each.answer for line in (each.answer, *each.more))
     yield from (doubt for each in found for doubt in each.doubts)
@@ -75,7 +75,7 @@ def _answers(run: Run) -> Iterator[str]:
 
 
 def _removed(run: Run) -> list[str]:
-    """What each step of this run took out of the text, as its log has it: first who took the largest share."""
+    """Return what each step of this run removed from the text, by its log, largest share first."""
     logs = {
         f"{result.record.attempt}/{LOG}": result.step.name
         for result in run.having(Status.RAN)
@@ -93,7 +93,7 @@ def _removed(run: Run) -> list[str]:
 
 
 def _print_scores(console: Console, scores: Mapping[str, Mapping[str, float]]) -> None:
-    """A row a metric, a column a result; of more columns than the terminal has room for, below each other."""
+    """Print a row for each metric and a column for each result. Columns that do not fit go into a table below."""
     metrics = list(dict.fromkeys(metric for values in scores.values() for metric in values))
     room = max(console.width - max(map(cell_len, metrics)), 0)
     blocks, left = list[list[str]](), 0
@@ -114,7 +114,7 @@ def _print_scores(console: Console, scores: Mapping[str, Mapping[str, float]]) -
 
 
 def print_closing(console: Console, run: Run) -> None:
-    """Failures with their logs, what was left out for them, and one line about all."""
+    """Print failures with their logs, the steps that were skipped for them, and one line about all."""
     failed, stopped, skipped = (run.having(each) for each in (Status.FAILED, Status.STOPPED, Status.SKIPPED))
     for results in (failed, stopped):
         for result in results[:MOST]:
@@ -143,13 +143,13 @@ def _say(console: Console, status: Status, text: str) -> None:
 
 
 def print_next(console: Console, run: Run) -> None:
-    """What to type now; nothing about a store that ends with this process."""
+    """Print commands to type next; none for a store in memory, which ends with this process."""
     store, failed, commands = run.plan.store, run.having(Status.FAILED), list[str]()
     made = [step for step in run.plan.experiment.results.values() if run.results[step].record is not None]
     if failed:
         logged = [each for each in failed if each.log][:1]
         log = [marin("logs", _only_name(store, each.step), prefix=store.prefix) for each in logged]
-        commands = [*log, f"{same_command()}  # when that is mended: only what is missing runs"]
+        commands = [*log, f"{same_command()}  # after the fix: runs only what is missing"]
     elif made and run.having(Status.RAN, Status.ALIAS):
         commands = [marin("cat", _only_name(store, made[0]), prefix=store.prefix)]
     for command in commands if not store.prefix.startswith("memory://") else ():
@@ -157,7 +157,7 @@ def print_next(console: Console, run: Run) -> None:
 
 
 def _only_name(store: Store, step: ExecutorStep[Any]) -> str:
-    """What commands know it by and no other step, whatever the store holds of earlier ones."""
+    """Return a name by which commands find this step and no other, earlier ones in the store included."""
     others = (parse_attempt(attempt) for attempt in store.attempts(step.op))
     name = f"{slug(step.op)}/{slug(step.label)}"
     alike = {each.short for each in others if each is not None and each.name == name}

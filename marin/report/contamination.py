@@ -1,7 +1,7 @@
-"""Which cached text holds items of evaluation suites, and which checkpoints read it. Reads only; runs nothing.
+"""Find cached text that holds items of evaluation suites, and the checkpoints that read it. Runs no step.
 
-Text that was made before a fix is as it was: so the outputs themselves are looked through, not the steps that an
-experiment has today, and what they hold is followed down to the checkpoints by records.
+A fix does not change text that was written before. The search therefore reads the outputs themselves, not the steps of
+today's experiment, and follows records down to the checkpoints.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ CHECKPOINT = "checkpoint"
 
 @dataclass(frozen=True)
 class Suite:
-    """An evaluation suite, ready to be looked for. control: of the items that were planted for the search."""
+    """An evaluation suite, ready for a search. control: finds the items that were planted to test the search."""
 
     index: OverlapIndex
     control: Control
 
 
 class State(Enum):
-    """Of a text. HOLDS: items. CLEAN: looked through, or made from clean text alone. UNKNOWN: neither."""
+    """The state of a text. HOLDS: holds items. CLEAN: searched, or made from clean text alone. UNKNOWN: neither."""
 
     HOLDS = auto()
     CLEAN = auto()
@@ -50,12 +50,12 @@ class State(Enum):
 
 @dataclass(frozen=True, kw_only=True)
 class Looked:
-    """One output that was asked about. problem: why not all of it could be looked through, "" if it was."""
+    """One output of the search. problem: why the search is incomplete; "" if it is complete."""
 
     record: Record
     searched: Searched
     problem: str = ""
-    is_gone: bool = False  # its bytes are not there any more
+    is_gone: bool = False  # whether its bytes are missing
 
     @property
     def state(self) -> State:
@@ -65,9 +65,9 @@ class Looked:
 
 
 class Reading(NamedTuple):
-    """What a checkpoint read, its parents included. ways: from text that holds items to the checkpoint.
+    """The texts behind a checkpoint, its parents included. ways: paths from text with items to the checkpoint.
 
-    doubtful: the same, where text on the way was not looked through. unknown: text of which nothing is known.
+    doubtful: paths that pass text that was not searched. unknown: text of unknown content.
     """
 
     checkpoint: Output
@@ -77,9 +77,9 @@ class Reading(NamedTuple):
 
 
 def read_suites(inventory: Inventory, names: Iterable[str]) -> dict[str, Suite]:
-    """By name: an output that holds items, or the path or URL of a file of a suite as it was published.
+    """Return the suites by name. A name is an output with items, or the path or URL of a published suite's file.
 
-    Raises BadField for what is neither, ControlMissed for a suite of which nothing could be found.
+    Raises BadField for any other name, ControlMissed for a suite whose planted items the search cannot find.
     """
     from marin.evaluation.items import read_items
     from marin.evaluation.published import is_suite, read_suite
@@ -114,7 +114,7 @@ def _file(name: str, prefix: str) -> tuple[Directory, str] | None:
 
 
 def texts(lineage: Lineage, outputs: Iterable[Output] | None = None) -> list[Record]:
-    """Of these outputs, or of all that the store knows of, those that hold text; one of several that share bytes."""
+    """Return those outputs that hold text, one of several with shared bytes. outputs: all of the store by default."""
     wanted = lineage.records if outputs is None else outputs
     records = {record.attempt: record for each in wanted if (record := text_of(lineage, each)) is not None}
     return [record for _, record in sorted(records.items())]
@@ -128,7 +128,7 @@ def audit_contamination(
     every: int = 1,
     advance: Callable[[int], object] = lambda _: None,
 ) -> Contamination:
-    """records: of what is looked through. every: one shard in so many. advance: told of bytes as they are done."""
+    """Search text for items. records: of the text. every: one shard in so many. advance: called with bytes done."""
     indexes = {name: suite.index for name, suite in suites.items()}
     looked: dict[str, Looked] = {}
     for record in records:
@@ -138,7 +138,7 @@ def audit_contamination(
 
 
 def text_of(lineage: Lineage, output: Output) -> Record | None:
-    """Its record, if it holds text."""
+    """Return the output's record if it holds text."""
     record = lineage.records.get(output)
     return record if record is not None and record.kind in TEXT else None
 
@@ -150,7 +150,7 @@ def _look(inventory: Inventory, record: Record, suites: Mapping[str, OverlapInde
     if not store.output(record).exists():
         moved = f"; they were at {record.mirrored[-1].origin}" if record.mirrored else ""
         return Looked(record=record, searched=searched, problem=f"its bytes are not there{moved}", is_gone=True)
-    # Damage is not always an error to the reader: other tokens are other text.
+    # Damage is not always an error for the reader: other tokens are other text.
     problem = "; ".join(store.verify(record, Check.CHECKSUMS if every == 1 else Check.SIZES)[:3])
     try:
         searched.look_through(cached_text(inventory, record, every), suites)
@@ -160,7 +160,7 @@ def _look(inventory: Inventory, record: Record, suites: Mapping[str, OverlapInde
 
 
 class Contamination:
-    """What was found, by the directory of each output, and what follows for everything that was made from it."""
+    """The result of a search: findings by output directory, and their consequences for everything built from them."""
 
     def __init__(self, lineage: Lineage, looked: Mapping[str, Looked]) -> None:
         self.lineage, self.looked = lineage, looked
@@ -171,20 +171,23 @@ class Contamination:
         held = [each.record for each in looked.values() if each.state is State.HOLDS]
         far = {record.attempt: len(lineage.up([output_of(record)])) for record in held}
         holding = [looked[attempt] for attempt in sorted(far, key=lambda attempt: (far[attempt], attempt))]
-        # What was made from others comes after them.
+        # Outputs that were made from others come after them.
         self.contaminated = [each for each in holding if each.record.attempt not in removed]
-        self.removed_later = [each for each in holding if each.record.attempt in removed]  # by what was made from them
-        self.not_looked = [each for each in looked.values() if each.problem]  # not all of it
+        self.removed_later = [each for each in holding if each.record.attempt in removed]  # their readers are clean
+        self.not_looked = [each for each in looked.values() if each.problem]  # not searched in full
         checkpoints = [record for record in lineage.records.values() if record.kind == CHECKPOINT]
         checkpoints.sort(key=lambda record: (record.provenance.ended, record.name), reverse=True)
         found = [self._reading(output_of(record)) for record in checkpoints]
-        # Of those that read what holds items, or what nobody knows, newest first.
+        # Checkpoints that read text with items, or unknown text, newest first.
         self.readings = [each for each in found if each.ways or each.doubtful or each.unknown]
 
     @property
     def untold(self) -> list[str]:
-        """What is not known and matters: text that is there, or that a checkpoint read, or all that was asked about,
-        unless what it was made from clears it; and records that cannot be read."""
+        """Names of text whose content is unknown and matters, and of records that cannot be read.
+
+        Text matters if it exists, if a checkpoint read it, or if all text of the search is gone. Text that was made
+        from clean text alone is known.
+        """
         read = {each for reading in self.readings for each in reading.unknown}
         names = [self.lineage.name_of(each) for each in read if each not in self.lineage.records]
         nothing = all(each.is_gone for each in self.looked.values())
@@ -213,7 +216,10 @@ class Contamination:
         return Reading(checkpoint, ways, doubtful, unknown)
 
     def _ways(self, checkpoint: Output, through: set[State]) -> tuple[list[list[Output]], list[Output]]:
-        """(from each text that holds items and was made from none that does, down to the checkpoint; all on the way)"""
+        """Return (paths from texts with items to the checkpoint, all outputs on the way).
+
+        A path begins at the first text with items, which was made from no other such text.
+        """
         next_to: dict[Output, Output | None] = {checkpoint: None}
         pending, starts = deque([checkpoint]), list[Output]()
         while pending:
@@ -223,7 +229,7 @@ class Contamination:
                 if each not in next_to:
                     next_to[each] = output
                     pending.append(each)
-            down = _way(output, next_to)  # adopted copies of one another lead in a circle
+            down = _way(output, next_to)  # adopted copies of one another form a circle
             if self.state(output) is State.HOLDS and not any(
                 self.state(each) is State.HOLDS and each not in down for each in above
             ):
@@ -236,11 +242,11 @@ class Contamination:
         return is_text or (record is not None and record.kind == CHECKPOINT)
 
     def _may_be_text(self, output: Output) -> bool:
-        """What an output without a record held, nobody knows."""
+        """Return whether the output may be text. An output without a record may have held anything."""
         return output not in self.lineage.records or text_of(self.lineage, output) is not None
 
     def _states(self) -> dict[Output, State]:
-        """Of all text. What was not looked through is clean if all that it was made from is."""
+        """Return the state of all text. Text that was not searched is clean if all its inputs are clean."""
         states: dict[Output, State] = {}
         for output, record in self.lineage.records.items():
             if record.kind in TEXT:
@@ -260,8 +266,10 @@ class Contamination:
         return states
 
     def _removed_later(self) -> set[str]:
-        """Directories of outputs that hold items, all of whose readers are clean text or such outputs themselves: of
-        those that were asked about, and of all checkpoints."""
+        """Return the directories of outputs with items that no longer reach anything.
+
+        All their readers are clean text, or such outputs themselves. Readers are checkpoints and the searched text.
+        """
         records = self.lineage.records
 
         def counts(reader: Output) -> bool:

@@ -1,6 +1,6 @@
-"""What an output holds, as entries that a person can read: documents, token stores decoded, items, metrics, files.
+"""The content of an output as entries for people: documents, decoded token stores, items, metrics, files.
 
-And all of its text, to be searched.
+Also all of its text, for a search.
 """
 
 from __future__ import annotations
@@ -33,13 +33,15 @@ TEXT = ("documents", "tokens")  # kinds of artifacts that hold training text
 ITEMS, REPORT = "items.jsonl", "report.json"
 RECORDS = (".parquet", ".jsonl", ".ndjson")
 COMPRESSED = (".gz", ".zst", ".zstd")
-AT_ONCE = 4096  # documents of a token store that count as a shard of it
-LONG = 4000  # tokens of a document that are decoded where it is not wanted whole
+AT_ONCE = 4096  # documents of a token store that count as one shard
+LONG = 4000  # tokens of a document that are decoded, unless the whole document is wanted
 
 
 class Form(Enum):
-    """TEXTS: a title and a text each. ROWS: a table. SAMPLED: a table of so many rows that a few of them, evenly
-    spaced, say more than the first. LINES: to be printed as they are."""
+    """The form of entries. TEXTS: a title and a text each. ROWS: a table. LINES: printed as they are.
+
+    SAMPLED: a table with so many rows that a few evenly spaced ones say more than the first.
+    """
 
     TEXTS = auto()
     ROWS = auto()
@@ -49,7 +51,7 @@ class Form(Enum):
 
 @dataclass(frozen=True)
 class Entry:
-    """title, text: for people. data: JSON-able, everything."""
+    """One entry. title, text: for people. data: everything, JSON-able."""
 
     data: Any
     title: str = ""
@@ -58,7 +60,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Contents:
-    """total: how many entries there are, None where only reading tells. read(first): the entries from there on."""
+    """Entries of an output. total: None if only reading tells. read(first): the entries from that number on."""
 
     form: Form
     total: int | None
@@ -66,8 +68,10 @@ class Contents:
 
 
 def contents(inventory: Inventory, record: Record, *, whole: bool, most: int | None = None) -> Contents:
-    """What the output is for. whole: every token of a long document, not only its beginning. most: see
-    contents_of_file."""
+    """Return the main content of an output. whole: every token of a long document, not only its beginning.
+
+    most: see contents_of_file.
+    """
     directory = inventory.store.output(record)
     facts = record.facts
     if record.kind == "documents":
@@ -92,10 +96,10 @@ def contents(inventory: Inventory, record: Record, *, whole: bool, most: int | N
 
 
 def contents_of_file(inventory: Inventory, record: Record, path: str, most: int | None = None) -> Contents:
-    """One file of an output. Raises UnknownStep with near misses.
+    """Return the content of one file of an output. Raises UnknownStep with near misses.
 
-    most: bytes that are read, and made by decompressing, of a file that can only be read whole; of a larger one reading
-    raises BadField. Parquet and JSON lines are read bit by bit.
+    most: bytes to read and to decompress of a file that can only be read whole. Reading a larger file raises BadField.
+    Parquet and JSON lines are read in pieces.
     """
     paths = [entry.path for entry in inventory.store.manifest(record)]
     if path not in paths:
@@ -143,7 +147,7 @@ def _token_documents(directory: Directory, tokenizer: Directory | None, first: i
 
 
 def tokenizer_of(inventory: Inventory, record: Record) -> Directory | None:
-    """The output that the tokens were made with, or another with the same tokenizer; None if the store has none."""
+    """Return the tokenizer of these tokens: the input, or an output with an equal tokenizer; None if there is none."""
     there = inventory.records
     read = [there[each.identity] for each in record.inputs if each.identity in there]
     for each in [*read, *inventory.newest_first()]:
@@ -192,9 +196,9 @@ def _lines(directory: Directory, path: str, most: int | None) -> Iterator[Entry]
 
 
 def cached_text(inventory: Inventory, record: Record, every: int = 1) -> Iterator[tuple[str, str]]:
-    """(where it stands, text) of each document. every: only of one shard in so many. Memory: a row group of documents.
+    """Yield (place, text) of each document. every: only one shard in so many. Memory: a row group of documents.
 
-    Raises a MarinError or OSError for what cannot be read: damaged, or tokens of which the tokenizer is not there.
+    Raises a MarinError or OSError for unreadable text: damaged files, or tokens without their tokenizer.
     """
     output = inventory.store.output(record)
     if record.kind == "tokens":
@@ -214,8 +218,8 @@ def _decoded(inventory: Inventory, record: Record, output: Directory, every: int
     digest, folder = record.facts["tokenizer"], tokenizer_of(inventory, record)
     if folder is None:
         raise InputError(
-            f"its tokenizer is not in this store, nor another of the digest {digest[:12]}; make it here, with "
-            "PretrainedTokenizer or FolderTokenizer for one that came from elsewhere"
+            f"the store holds neither its tokenizer nor another of the digest {digest[:12]}; add the tokenizer, with "
+            "PretrainedTokenizer, or with FolderTokenizer if it came from elsewhere"
         )
     tokenizer = _loaded(folder)
     check_digest(tokenizer, digest, folder)
@@ -226,7 +230,7 @@ def _decoded(inventory: Inventory, record: Record, output: Directory, every: int
             yield f"document {number}", tokenizer.decode(store.tokens[start:end].tolist())
 
 
-@lru_cache(maxsize=1)  # the stores of one experiment share it
+@lru_cache(maxsize=1)  # the token stores of one experiment share a tokenizer
 def _loaded(folder: Directory) -> LoadedTokenizer:
     from marin.data.tokenizer import load_tokenizer
 
@@ -245,8 +249,10 @@ _ORDER: dict[str, Callable[[Any, Any], bool]] = {
 
 @dataclass(frozen=True)
 class Condition:
-    """field: a name, or names with dots between them; of a document's metadata also without that. how: of =, !=, <,
-    <=, >, >=, ~ (a regular expression that is found somewhere)."""
+    """A condition on entries. how: one of =, !=, <, <=, >, >=, ~ (a regular expression that matches somewhere).
+
+    field: a name, or names joined by dots. Fields of a document's metadata also work without ``metadata.``.
+    """
 
     field: str
     how: str
@@ -267,13 +273,13 @@ class Condition:
         return (written(held) == self.wanted or _equal_numbers(held, self.wanted)) is (self.how == "=")
 
     def value(self, data: Any) -> Any:
-        """Of an entry; _MISSING where it has no such field."""
+        """Return the field's value in an entry, or _MISSING."""
         found = _look_up(data, self.field)
         return _look_up(data, f"metadata.{self.field}") if found is _MISSING else found
 
 
 def parse_condition(text: str) -> Condition:
-    """Raises BadField for what is no condition."""
+    """Return the condition in a text. Raises BadField if there is none."""
     parsed = _CONDITION.fullmatch(text)
     if parsed is None:
         raise BadField(f"{text!r} is no condition; wanted FIELD=VALUE, or !=, <, <=, >, >=, ~ in place of =")
@@ -287,7 +293,7 @@ def parse_condition(text: str) -> Condition:
 
 
 def only(found: Contents, conditions: Sequence[Condition]) -> Contents:
-    """The entries that fit all conditions. Reading to the end raises BadField for a field that no entry has."""
+    """Return the entries that fit all conditions. Reading to the end raises BadField for a field that no entry has."""
 
     def read(first: int) -> Iterator[Entry]:
         unseen, names = {each.field: each for each in conditions}, dict[str, None]()
@@ -305,7 +311,7 @@ def only(found: Contents, conditions: Sequence[Condition]) -> Contents:
 
 
 def written(held: Any) -> str:
-    """As a person would type it."""
+    """Return the value as a person would type it."""
     return str(held).lower() if isinstance(held, bool) else str(held)
 
 

@@ -1,5 +1,7 @@
-"""Which training data reached a tokenizer without a decontamination step, or with one that looked for other items than
-those that the model is evaluated on: read off the graph, before any byte.
+"""Find gaps in decontamination in the graph, before any byte is read.
+
+A gap is training data that reached a tokenizer without a decontamination step, or with a step that did not search for
+the items of the model's evaluations.
 """
 
 from __future__ import annotations
@@ -18,26 +20,26 @@ from marin.store.numbers import counted, listed
 
 DECONTAMINATE = "decontaminate"  # the operator's name
 PUBLISHED = frozenset({"pretrained-model", "folder-model"})  # operators whose models were trained elsewhere
-NAMED, FEW = 12, 4  # sources, or tests, that a sentence names; sources of a test
+NAMED, FEW = 12, 4  # sources or tests in a sentence; sources of one test
 
 
 @dataclass(frozen=True)
 class Undecontaminated:
-    """What was trained on as it came."""
+    """Training data of an experiment that was not decontaminated, or not against every evaluation."""
 
     runs: Mapping[str, list[str]]  # labels of the runs that draw from a source, by the source's name
-    sources: int  # that were trained on, clean ones included
-    missed: Mapping[str, list[str]]  # by what it is evaluated on, the decontaminated sources that were not freed of it
-    evaluated: bool = False  # on anything of which there may be some in what was trained on
+    sources: int  # all training sources, clean ones included
+    missed: Mapping[str, list[str]]  # by evaluation, decontaminated sources that were not searched for its items
+    evaluated: bool = False  # whether any evaluation could meet its items in the training data
     elsewhere: tuple[str, ...] = ()  # published models that are evaluated, or trained on and evaluated
 
     @property
     def doubt(self) -> str:
-        """The sentence, where scores may be of what was trained on; else ""."""
+        """The sentence, if scores may be of items that were trained on; else ""."""
         return self.sentence() if self.evaluated and (self.runs or self.missed or self.elsewhere) else ""
 
     def sentence(self) -> str:
-        """For a page; "" if nothing is trained on."""
+        """Return the sentence for a page; "" if nothing is trained."""
         return " ".join(part for part in (self._passed(), self._missed(), self.unknown) if part)
 
     @property
@@ -46,8 +48,8 @@ class Undecontaminated:
         if not self.elsewhere:
             return ""
         return (
-            f"Not known: the text that {listed(self.elsewhere, NAMED)} read before. The detectors by score still look "
-            "for test items in it."
+            f"Unknown: the text that {listed(self.elsewhere, NAMED)} read before. The detectors by score still search "
+            "it for test items."
         )
 
     def _missed(self) -> str:
@@ -58,8 +60,8 @@ class Undecontaminated:
             for sources, names in grouped((tuple(sources), test) for test, sources in self.missed.items()).items()
         ]
         return (
-            f"It did not look for all that the model is evaluated on: {'; '.join(told)}. Those scores may be of items "
-            "that were trained on: name them in Decontaminate(against=…), read by ReadItems or ReadSuite."
+            f"It did not search for all evaluations of the model: {'; '.join(told)}. Their items may be in the "
+            "training data; name them in Decontaminate(against=…), read by ReadItems or ReadSuite."
         )
 
     def _passed(self) -> str:
@@ -78,13 +80,13 @@ class Undecontaminated:
 
 
 def undecontaminated(steps: Iterable[ExecutorStep[Any]]) -> Undecontaminated:
-    """steps: those of an experiment, dependencies first; trainings and evaluations among them count."""
+    """Return the gaps in decontamination. steps: of an experiment, dependencies first, evaluations included."""
     runs: dict[str, list[str]] = {}
     known: dict[ExecutorStep[Any], bool] = {}
-    read: dict[ExecutorStep[Any], frozenset[ExecutorStep[Any]]] = {}  # by each step, the sources trained on before it
+    read: dict[ExecutorStep[Any], frozenset[ExecutorStep[Any]]] = {}  # by step, the sources trained on before it
     tested: dict[ExecutorStep[Any], frozenset[ExecutorStep[Any]]] = {}
     every: set[ExecutorStep[Any]] = set()
-    published: dict[ExecutorStep[Any], frozenset[str]] = {}  # by each step, the models behind it
+    published: dict[ExecutorStep[Any], frozenset[str]] = {}  # by step, the models behind it
     asked: set[str] = set()
     for step in steps:
         stages = [cast("Stages[Any]", field) for field in vars(step).values() if isinstance(field, Stages)]
@@ -111,9 +113,10 @@ def undecontaminated(steps: Iterable[ExecutorStep[Any]]) -> Undecontaminated:
 def _is_clean(
     step: ExecutorStep[Any], known: dict[ExecutorStep[Any], bool], wanted: set[ExecutorStep[Any]] | None = None
 ) -> bool:
-    """Does every way from raw text to this step pass a decontamination? The tokenizer's own training text is no way.
+    """Return whether every path from raw text to this step passes a decontamination.
 
-    wanted: by one that looks for these items; None for any.
+    The training text of a tokenizer does not count as a path. wanted: the decontamination must search for these items;
+    None for any.
     """
     if step not in known:
         text = [each for each in step.dependencies if _is_text(step, each)]
@@ -124,7 +127,7 @@ def _is_clean(
 
 
 def _items_behind(items: ExecutorStep[Any]) -> set[ExecutorStep[Any]]:
-    """These, and what they were read from: whoever reads the same files looks for the same items."""
+    """Return these items and everything they were read from: readers of the same files search for the same items."""
     found, pending = {items}, [items]
     while pending:
         new = [each for each in pending.pop().dependencies if _makes(each, Items | RawFiles) and each not in found]
@@ -139,7 +142,10 @@ def _makes(step: ExecutorStep[Any], kinds: UnionType) -> bool:
 
 
 def _is_text(reader: ExecutorStep[Any], step: ExecutorStep[Any]) -> bool:
-    """Only the store knows what a pin holds, so the field that it is in has to say, or it is taken for text."""
+    """Return whether a step makes text for the reader.
+
+    Only the store knows the content of a pin. The kind of the reader's field decides; a pin without one counts as text.
+    """
     if step.pin is not None:
         kinds = kinds_read(reader, step)
         return not kinds or any(issubclass(kind, Documents | Tokens) for kind in kinds)

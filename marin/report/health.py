@@ -1,4 +1,4 @@
-"""How a training goes or went, by its metrics: what ``marin status --health``, the live view and the page say."""
+"""The health of a training by its metrics, as ``marin status --health``, the live view and the page show it."""
 
 from __future__ import annotations
 
@@ -37,10 +37,11 @@ def findings_of(rows: Sequence[dict[str, Any]]) -> list[Finding]:
 
 
 def metrics_of(run: str, prefix: str, *, latest: bool = False) -> Metrics:
-    """run: a folder with metrics.jsonl, or a step: op/label, label, first digits of an identity, path of an attempt.
+    """Return the metrics of a training.
 
-    Of a step whose last attempt did not end well, those of its work in progress. Raises UnknownStep where there are
-    none, and what ``attempts_called`` raises.
+    run: a folder with metrics.jsonl, or a step: op/label, label, first digits of an identity, path of an attempt. If
+    the last attempt of a step did not end well, the metrics come from its work in progress. Raises UnknownStep if there
+    are none, and the errors of ``attempts_called``.
     """
     folder = Path(run)
     if (folder / METRICS).is_file():
@@ -52,8 +53,8 @@ def metrics_of(run: str, prefix: str, *, latest: bool = False) -> Metrics:
         name, content = written
         return Metrics(attempt.name, f"{state} {about}".strip(), parse_metrics(content, f"{prefix}/{name}"))
     raise UnknownStep(
-        f"{attempt.name} ({state}) has no {METRICS}; a training has one from its first step on, at a remote store "
-        "when it has ended"
+        f"{attempt.name} ({state}) has no {METRICS}; a training writes one from its first step on, and to a remote "
+        "store when it ends"
     )
 
 

@@ -66,7 +66,7 @@ class StepStatus:
     step: str
     identity: str
     status: Standing
-    detail: str  # who and since when, the error, the committed output, or what the step waits for
+    detail: str  # who runs it since when, the error, the committed output, or the reason for waiting
     log: str = ""  # of the attempt in question; "" if none
 
 
@@ -229,7 +229,7 @@ class _Found:
     def made_since(self, failed: Iterable[str]) -> set[str]:
         """Return the failed steps whose name (op/label) was tried later under another identity: the step was changed.
 
-        Leases count in seconds. Of two tries in one second, the one that succeeded counts as the later one.
+        Leases count in seconds. If two tries fall into one second, the successful one counts as the later one.
         """
         tries = {each: (lease.since, each in self.records) for each, lease in self.leases.items()}
         latest: dict[str, tuple[str, bool]] = {}

@@ -1,6 +1,6 @@
-"""What a person sees while a run lasts: on a terminal the long steps with how far they are, and the short ones counted.
+"""Live progress of a run. On a terminal: long steps with their progress, and a count of the short ones.
 
-Elsewhere a line a minute, and one for each failure and for the beginning and end of each long step.
+Elsewhere: one line a minute, one for each failure, and one for the beginning and end of each long step.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from marin.report.words import MARKS, describe_facts, grouped, styled
 from marin.steps.step import ExecutorStep
 from marin.store.numbers import counted, listed, write_duration
 
-LONG = 10.0  # seconds; a step that takes less is counted only
-SHOWN_AFTER = 3.0  # seconds; a step that has run so long has a line of its own while it runs
-LOOK, REMOTE_LOOK = 1.0, 5.0  # seconds between looks; each reads a lease, and what a training's metrics have more
+LONG = 10.0  # seconds; a shorter step is only counted
+SHOWN_AFTER = 3.0  # seconds after which a running step has a line of its own
+LOOK, REMOTE_LOOK = 1.0, 5.0  # seconds between looks; each reads a lease, and the new metrics of a training
 MINUTE = 60.0
-FEW = 3  # steps that wait, by name
+FEW = 3  # waiting steps that are named
 BAR_WIDTH = 24  # characters of a training's loss
 BESIDE = 8  # lines of a terminal that are not for running steps
 SETBACKS = {Event.PREEMPTED: "preempted", Event.RETRIED: "tried again", Event.HELD: "waiting"}
@@ -42,10 +42,10 @@ class _Operator:
 
 
 class Progress:
-    """Of one run; tell it each event. Use as a context manager.
+    """Progress of one run. Call it with each event. Use as a context manager.
 
-    Reads in a thread of its own, so that a slow store never holds the run up. minute: seconds between two lines where
-    there is no terminal.
+    A thread of its own reads the store, so that a slow store never delays the run. minute: seconds between two lines
+    without a terminal.
     """
 
     def __init__(self, console: Console, plan: Plan, *, minute: float = MINUTE) -> None:
@@ -54,8 +54,8 @@ class Progress:
         self._total, self._ended, self._failed = len(steps), 0, 0
         self._operators = {op: _Operator(count) for op, count in Counter(step.op for step in steps).items()}
         self._running: dict[str, RunningStep] = {}  # by identity
-        self._waiting: dict[str, tuple[Event, StepResult]] = {}  # likewise; HELD: leased to another run
-        self._said_to_wait: set[str] = set()  # what became of these is said too
+        self._waiting: dict[str, tuple[Event, StepResult]] = {}  # by identity; HELD: leased to another run
+        self._said_to_wait: set[str] = set()  # identities whose waiting was printed, so that their end is printed too
         self._began = time.monotonic()
         self._is_live = console.is_terminal and not console.is_dumb_terminal
         self._every = (REMOTE_LOOK if plan.store.objects.is_remote else LOOK) if self._is_live else minute
@@ -93,7 +93,7 @@ class Progress:
             self._say(Text.assemble((SETBACKS[event], "yellow"), f" {step.name}: {why}"))
 
     def last_time(self, step: ExecutorStep[Any]) -> float | None:
-        """Seconds that it took before, or a step of its operator in this run."""
+        """Return the seconds that the step took before, or that a step of its operator took in this run."""
         record = self._plan.of(step).record or self._plan.snapshot.last_outputs.get(step)
         return record.provenance.seconds if record is not None else self._operators[step.op].last_time
 
@@ -127,10 +127,10 @@ class Progress:
         return Text.assemble(styled(result.status, MARKS[result.status]), about, (after, style))
 
     def _say(self, line: Text) -> None:
-        """A line that stays."""
+        """Print a line that stays."""
         if self._is_live:
             self._console.print(line, highlight=False, soft_wrap=True)
-        else:  # as rich would, in a tenth of the time
+        else:  # the same as rich prints, in a tenth of the time
             self._console.file.write(f"{line.plain}\n")
             self._console.file.flush()
 
@@ -145,18 +145,18 @@ class Progress:
             else:
                 told = [(each.step.name, each.how_far(), each.measured()) for each in self._shown()]
                 long = [" ".join(filter(None, parts)) for parts in told]
-                with suppress(ValueError, OSError):  # whoever read it has gone
+                with suppress(ValueError, OSError):  # the reader of this output has gone
                     self._say(
                         Text(" · ".join([f"{time.strftime('%H:%M:%S')} {self._tally()}", *long, *self._counts()]))
                     )
 
     def _shown(self) -> list[RunningStep]:
-        """Running steps with a line of their own, trainings first."""
+        """Return the running steps with a line of their own, trainings first."""
         found = [each for each in list(self._running.values()) if each.trains or each.elapsed >= SHOWN_AFTER]
         return sorted(found, key=lambda each: not each.trains)
 
     def _counts(self) -> list[str]:
-        """ "filter 12 of 25" of each operator that has begun and not ended; of several steps."""
+        """Return "filter 12 of 25" for each operator of several steps that has begun and not ended."""
         active = Counter(each.step.op for each in list(self._running.values()))
         return [
             f"{op} {each.ended} of {each.total}"
@@ -178,7 +178,7 @@ class Progress:
             lines.append(Text.assemble(("▸", "cyan"), f" {each.step.name}  ", (each.how_far(), "dim")))
             if measured := each.measured(BAR_WIDTH):
                 lines.append(Text(f"    {measured}"))
-        for line in lines:  # one that is wider than the terminal would push the others out of place
+        for line in lines:  # a line wider than the terminal would displace the others
             line.no_wrap, line.overflow = True, "ellipsis"
         counts = self._counts()
         return Group(

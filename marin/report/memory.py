@@ -1,4 +1,4 @@
-"""Trainings whose activations cannot fit their chips, told before anything runs. An estimate refuses nothing."""
+"""Notes on trainings whose activations cannot fit their chips, before anything runs. An estimate refuses nothing."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class TrainsOnChips(Protocol):
 
 
 def what_does_not_fit(steps: Iterable[ExecutorStep[Any]]) -> list[str]:
-    """A sentence for all trainings that need the same, where that is more memory than their chips have."""
+    """Return a sentence for each group of trainings that need the same memory, more than their chips have."""
     found: dict[str, list[str]] = {}
     for step in steps:
         if isinstance(step, TrainsOnChips) and (text := _too_large(step)):
@@ -54,7 +54,7 @@ def _too_large(step: TrainsOnChips) -> str | None:
     share, common = (size * step.tensor // chips.chips for size in (max(batches), math.gcd(*batches)))
 
     def gigabytes(sequences: int) -> float:
-        """On each chip. In micro-batches it also holds the sum of the gradients."""
+        """Return the gigabytes on each chip. A training in micro-batches also holds the sum of the gradients."""
         summed = step.costs.gradient_bytes if sequences < share else 0
         activations = least_activation_bytes(
             step.model, sequences * step.seq_len, step.precision, step.recompute, tensor=step.tensor

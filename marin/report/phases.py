@@ -1,4 +1,4 @@
-"""The trainings of an experiment before anything runs: the rate, batch, data and machines of each, and what changes."""
+"""The trainings of an experiment before anything runs: rate, batch, data and machines of each, and their changes."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from marin.store.numbers import counted, write_count
 from marin.training.optimizer import Optimizer
 from marin.training.schedule import Schedule
 
-NAMED = 4  # sources of a mixture; --json has all
-DRAWN = 6  # sources of a mixture
-WIDEST, LABEL = 72, 44  # of a drawn line; beside it
+NAMED = 4  # sources of a mixture in a line; --json has all
+DRAWN = 6  # sources of a mixture with a curve
+WIDEST, LABEL = 72, 44  # characters of a curve, and of the label beside it
 TRAININGS = columns_of("training | >steps | >tokens | learning rate | >batch | machines")
 DRAWS = columns_of("source | >share | >available | >drawn | >epochs | >epochs by then | >in a block")
 
 
 @runtime_checkable
 class TrainingRun(Protocol):
-    """A step that says over which optimizer steps it trains, and how."""
+    """A step that trains over a range of optimizer steps."""
 
     first_step: int
     end_step: int
@@ -45,27 +45,27 @@ class TrainingRun(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class Phase:
-    """One training, as it is written."""
+    """One training, by its fields."""
 
     name: str
     first: int  # optimizer step
     end: int
     tokens: int
-    rates: list[tuple[int, float]]  # step, learning rate: at its first and last update and where it turns
+    rates: list[tuple[int, float]]  # (step, learning rate) at the first and last update and at every turn
     batches: list[tuple[int, int]]  # first step → sequences
-    read: list[tuple[int, int]]  # step, tokens of the whole run until then: where each batch begins, and at the end
-    stages: list[tuple[int, dict[str, float]]]  # first step → share of each source, the largest first; none if unknown
-    over: dict[int, int]  # first step of a stage that is gone over to → steps that this takes
+    read: list[tuple[int, int]]  # (step, tokens of the whole run until then) where each batch begins, and at the end
+    stages: list[tuple[int, dict[str, float]]]  # first step → share of each source, largest first; none if unknown
+    over: dict[int, int]  # first step of a stage with a gradual transition → steps that the transition takes
     machines: str
     seq_len: int
-    guards: list[str]  # in words; those that are off are not named
-    draws: DrawTable[Any] | None = None  # also where shares go by tokens that nobody has counted; phases_of knows them
+    guards: list[str]  # in words; only those that are on
+    draws: DrawTable[Any] | None = None  # also if shares go by tokens that are not counted; set by phases_of
     after: str = ""  # name of the training whose checkpoint it begins with
-    counts_on: bool = False  # its steps go on from those of that one
-    changed: list[str] = field(default_factory=list[str])  # "optimizer.max_grad_norm: 1.0 → 0.2", since that one
+    counts_on: bool = False  # whether its steps go on from that training's steps
+    changed: list[str] = field(default_factory=list[str])  # "optimizer.max_grad_norm: 1.0 → 0.2", since that training
 
     def until(self, step: int) -> Phase:
-        """What of it another training that begins at that step goes on from."""
+        """Return the part of this training before the step at which another one continues."""
         done = (step - self.first) / (self.end - self.first)
         if done >= 1:
             return self
@@ -85,17 +85,17 @@ class Phase:
 
 
 def trainings_of(experiment: Experiment) -> list[ExecutorStep[Any]]:
-    """Raises ExperimentError for none."""
+    """Return the trainings of an experiment. Raises ExperimentError if there are none."""
     found: list[ExecutorStep[Any]] = [step for step in experiment.steps() if isinstance(step, TrainingRun)]
     if not found:
-        raise ExperimentError("the experiment trains nothing: no step of it has optimizer steps, a schedule and data")
+        raise ExperimentError("the experiment trains nothing: no step has optimizer steps, a schedule and data")
     return found
 
 
 def phases_of(experiment: Experiment, sizes: Sizes | None = None) -> list[Phase]:
-    """Every training of the experiment, each after the one that it goes on from. Raises ExperimentError for none.
+    """Return every training of the experiment, each after the one that it continues. Raises ExperimentError for none.
 
-    sizes: of what it reads; those that its steps declare if none are given.
+    sizes: of the inputs; by default those that the steps declare.
     """
     known = declared_sizes(experiment) if sizes is None else sizes
     each = [(step, phase_of(step, known)) for step in trainings_of(experiment)]
@@ -104,7 +104,7 @@ def phases_of(experiment: Experiment, sizes: Sizes | None = None) -> list[Phase]
 
 
 def lines_of(phases: Iterable[Phase]) -> list[list[Phase]]:
-    """For each training whose end no other counts on from, the way to it: of each, what the next one goes on from."""
+    """Return the run behind each last training, from its beginning: of every training, the part that was continued."""
     by_name = {phase.name: phase for phase in phases}
     ends = {name: phase.end for name, phase in by_name.items()}
     continued = {phase.after for phase in by_name.values() if phase.counts_on and phase.first == ends.get(phase.after)}
@@ -116,10 +116,10 @@ def lines_of(phases: Iterable[Phase]) -> list[list[Phase]]:
 
 
 def drawn(points: list[tuple[int, float]], end: int, width: int) -> str:
-    """A line of ``width`` bars from step 0 to ``end``, against the highest value of all.
+    """Return a curve of ``width`` bars from step 0 to ``end``, relative to the highest value.
 
-    points: (step, value), ascending, joined by straight lines. A bar is the highest of its stretch, or the bottom of a
-    dip in it: neither a peak nor a dip is lost that is narrower than a bar.
+    points: (step, value), ascending, joined by straight lines. A bar shows the highest value of its stretch, or the
+    bottom of a dip in the stretch, so that no narrow peak or dip is lost.
     """
     top = max(value for _, value in points)
     highest: list[float] = []
@@ -136,7 +136,7 @@ def drawn(points: list[tuple[int, float]], end: int, width: int) -> str:
 
 
 def _at(points: Sequence[tuple[int, float]], step: int) -> float:
-    """Of points that straight lines join, and that hold before the first and after the last."""
+    """Return the value at a step. Straight lines join the points; the ends hold before the first and after the last."""
     if step <= points[0][0]:
         return points[0][1]
     for (left, a), (right, b) in pairwise(points):
@@ -146,13 +146,13 @@ def _at(points: Sequence[tuple[int, float]], step: int) -> float:
 
 
 def largest(shares: Mapping[str, float], names: Sequence[str], most: int) -> str:
-    """ "web 75.0%, code 25.0%, 3 more": the shares of the first of these sources."""
+    """Return "web 75.0%, code 25.0%, 3 more": the shares of the first of these sources."""
     more = f", {len(names) - most} more" if len(names) > most else ""
     return ", ".join(f"{name} {shares.get(name, 0.0):.1%}" for name in names[:most]) + more
 
 
 def phase_of(step: ExecutorStep[Any], sizes: Sizes) -> Phase | None:
-    """A training as its fields say it; None for what is none. sizes: of what it reads, where somebody knows them."""
+    """Return a training by its fields, or None for another step. sizes: of the inputs, as far as they are known."""
     run: object = step
     if not isinstance(run, TrainingRun):
         return None
@@ -160,7 +160,7 @@ def phase_of(step: ExecutorStep[Any], sizes: Sizes) -> Phase | None:
     batches = active_within(run.batch.at, first, end)
     ramps = run.schedule.ramps()
     corners = {at for ramp in ramps for at in (ramp.start, ramp.end)}
-    # The last step before a jump: where a cycle falls and begins again at once, and where a re-warmup begins.
+    # The last step before a jump: before a cycle that begins again at once, and before a re-warmup.
     corners |= {ramp.start - 1 for earlier, ramp in pairwise(ramps) if earlier.last != ramp.first}
     turns = {first, end - 1, *(at for at in corners if first <= at < end)}
     before = next((each for read in step.dependencies if isinstance(each := read.producer or read, TrainingRun)), None)
@@ -190,7 +190,7 @@ def phase_of(step: ExecutorStep[Any], sizes: Sizes) -> Phase | None:
 
 
 def _shares(mix: Mix[Any], sizes: Sizes) -> dict[str, float]:
-    """The largest first; none where they go by tokens that nobody has counted."""
+    """Return the shares, largest first; empty if they go by tokens that are not counted."""
     tokens = {source: count for source in mix.sources if (count := sizes.tokens(source)) is not None}
     if not tokens.keys() >= Stages({0: mix}).counted:
         return {}
@@ -229,7 +229,7 @@ def print_phases(console: Console, phases: list[Phase]) -> None:
 
 
 def _in_short(rates: list[str]) -> list[str]:
-    """Write two rates that follow each other again and again once, with their count, as those of cycles."""
+    """Write a repeated pair of rates once, with its count, as in a schedule of cycles."""
     found: list[str] = []
     while rates:
         pair, count = rates[:2], 1
@@ -241,7 +241,7 @@ def _in_short(rates: list[str]) -> list[str]:
 
 
 def _draw(console: Console, way: list[Phase]) -> None:
-    """Learning rate, batch, tokens and the share of each source over the steps of a run from its beginning."""
+    """Print curves of learning rate, batch, tokens and shares over the steps of a run from its beginning."""
     end, width = way[-1].end, min(console.width - LABEL, WIDEST)
     rates = [point for phase in way for point in phase.rates]
     batches = [(at, float(size)) for phase in way for at, size in phase.batches]
@@ -269,7 +269,7 @@ def _draw(console: Console, way: list[Phase]) -> None:
 
 
 def print_draws(console: Console, phases: list[Phase]) -> None:
-    """Tokens available and drawn, epochs, and sequences in a block: of each stage, and of all of them."""
+    """Print tokens available and drawn, epochs, and sequences in a block, of each stage and in total."""
     for phase in phases:
         say(console, "")
         if phase.draws is None:
@@ -299,6 +299,6 @@ def _print_rows(console: Console, heading: str, rows: tuple[DrawRow, ...]) -> No
 
 
 def _held(batches: list[tuple[int, float]]) -> list[tuple[int, float]]:
-    """A batch holds until the next one: points for straight lines."""
+    """Return points for straight lines in which a batch holds until the next one."""
     kept = [(at, size) for earlier, (step, _) in pairwise(batches) for at, size in (earlier, (step - 1, earlier[1]))]
     return [*kept, batches[-1]]

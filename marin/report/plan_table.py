@@ -1,4 +1,4 @@
-"""A plan as a person sees it before a run: what each step would do, and what that costs."""
+"""Print a plan before a run: what each step would do, and the cost."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ from marin.steps.step import ExecutorStep
 from marin.store.numbers import counted, listed, write_count, write_duration
 from marin.store.redaction import without_credentials
 
-ALIKE = {  # what many decisions of one kind have in common, though each names another step; "": what the first says
+ALIKE = {  # a reason for many decisions of one kind that name different steps; "": the reason of the first
     Action.CACHED: "",
-    Action.RECHECK: "run only if other bytes come from what they read",
+    Action.RECHECK: "run only if their inputs come out with other bytes",
     Action.ALIAS: "the same action has given these bytes under another identity: nothing to run",
 }
-NAMED = 3  # of the steps that one change stops
+NAMED = 3  # steps that one change stops
 COSTS = columns_of(
     "cost | >steps | >reads | >writes | >egress | >trains ?3 | >tokens ?1 | >FLOPs ?2 | >on ?4 | >chip-hours | >days ?5"
 )
@@ -46,7 +46,7 @@ MOST_RUNS = 12  # training runs with a line of their own
 
 
 def print_plan(console: Console, plan: Plan, *, every: bool = False, where: object = None) -> None:
-    """The plan as a table: one line per step, runs of like steps folded unless ``every``.
+    """Print the plan as a table: one line per step, runs of like steps folded unless ``every``.
 
     where: the cluster that it will run on, if somebody named one.
     """
@@ -63,7 +63,7 @@ def print_plan(console: Console, plan: Plan, *, every: bool = False, where: obje
         rows += [["", "", Text(f"  {line}", style="yellow")] for line in lines]
     print_table(console, columns_of("| step | reason"), rows)
     if plan.policy:
-        say(console, f'note: {plan.policy} says on_drift = "{plan.on_drift}": drifted outputs are made again', "yellow")
+        say(console, f'note: {plan.policy} says on_drift = "{plan.on_drift}": drifted outputs are rebuilt', "yellow")
     for line in plan.experiment.all_changes():
         say(console, f"set: {line}", "yellow")
     notes = Counter(note for decision in plan.decisions for note in decision.notes)
@@ -85,7 +85,7 @@ def print_plan(console: Console, plan: Plan, *, every: bool = False, where: obje
 
 
 def print_shares(console: Console, plan: Plan, sizes: Sizes) -> None:
-    """How many of its input's documents a step that takes a share will get, where their number is known."""
+    """Print how many of its input's documents a step that takes a share will get, if their number is known."""
     for decision in plan.having(Action.RUN, Action.RECHECK):
         step, made = decision.step, sizes.of.get(decision.step)
         read = [sizes.of[each].documents for each in step.dependencies if each in sizes.of]
@@ -94,19 +94,19 @@ def print_shares(console: Console, plan: Plan, sizes: Sizes) -> None:
 
 
 def print_unseen(console: Console, notes: Mapping[str, int]) -> None:
-    """What nobody could observe. notes: each with how many steps it is about."""
+    """Print what could not be observed. notes: each with the number of steps that it concerns."""
     for note, count in notes.items():
-        way_on = "List what counts in outside(), and a change of it is seen"
+        way_on = "List it in outside(), and marin notices when it changes"
         say(console, f"note: {note}; {counted(count, 'step')}. {way_on}", "yellow")
 
 
 def _of_its_own(decision: Decision) -> list[str]:
-    """Notes about one output. What an upgrade of a package touches, say, is most of them, and said once for all."""
+    """Return notes about one output. Notes that most steps share, such as an upgraded package, are printed once."""
     return [note for note in decision.notes if not note.startswith((PACKAGE, UNSEEN))]
 
 
 def _folded(decisions: list[Decision], every: bool) -> list[list[Decision]]:
-    """Like decisions together; order of first appearance."""
+    """Group like decisions, in order of first appearance."""
 
     def likeness(decision: Decision) -> tuple[Any, ...]:
         notes = tuple(_of_its_own(decision))
@@ -120,7 +120,7 @@ def _folded(decisions: list[Decision], every: bool) -> list[list[Decision]]:
 
 
 def print_costs(console: Console, plan: Plan, costs: Sequence[StepCost], regions: Regions) -> None:
-    """Nothing when nothing would run."""
+    """Print the costs of a plan; nothing if nothing would run."""
     if not costs:
         return
     sums = {
@@ -168,7 +168,7 @@ def _trained(work: Work) -> list[str]:
 
 
 def write_amount(amount: Amount) -> str:
-    """``1.2 GiB``; ``~1.2 GiB`` with an estimate in it; ``≥ 1.2 GiB`` with an unknown one beside it; "" for nothing."""
+    """Return ``1.2 GiB``; ``~1.2 GiB`` if estimated in part; ``≥ 1.2 GiB`` if a part is unknown; "" for nothing."""
     return write_known(amount) if amount.bytes else ""
 
 
@@ -177,7 +177,7 @@ def _is_remote(regions: Regions) -> bool:
 
 
 def _legend(whole: Sum, *, unknown_matters: bool) -> Iterator[str]:
-    """unknown_matters: not in a rehearsal on this machine, whose outputs are small whatever they are."""
+    """Yield lines that explain the table. unknown_matters: False for a local rehearsal, whose outputs are small."""
     both = whole.reads + whole.writes
     if both.estimated:
         yield "~ expected: by fields and published counts, or as large as the last output with the same fields"
@@ -193,7 +193,7 @@ def _legend(whole: Sum, *, unknown_matters: bool) -> Iterator[str]:
 
 
 def _about_egress(costs: Sequence[StepCost], whole: Sum, regions: Regions) -> list[str]:
-    """What crosses regions, or why nobody knows; nothing for a store on the machine itself."""
+    """Return lines on bytes that cross regions, or why they are unknown; nothing for a store on this machine."""
     nowhere = sum(cost.egress is None for cost in costs)
     asks = _is_remote(regions)
     if nowhere == len(costs):
@@ -206,11 +206,11 @@ def _about_egress(costs: Sequence[StepCost], whole: Sum, regions: Regions) -> li
     return lines + [f"egress not checked: {why.splitlines()[0]}" for why in regions.unchecked.values()]
 
 
-OUTSIDE = 10  # entries that are shown
+OUTSIDE = 10  # entries to print
 
 
 def explanation(plan: Plan, step: ExecutorStep[Any]) -> dict[str, Any]:
-    """JSON-able; ``diffs`` holds the source difference of every changed function, class or constant."""
+    """Return everything about a step, JSON-able. ``diffs``: the source differences of all changed units of code."""
     decision, today = plan.of(step), plan.today[step]
     record = decision.record
     facts: dict[str, Any] = {
@@ -231,7 +231,7 @@ def explanation(plan: Plan, step: ExecutorStep[Any]) -> dict[str, Any]:
         "accepted": [acceptance.to_plain() for acceptance in plan.store.acceptances(step.identity)],
     }
     if step.pin is not None:
-        with suppress(CorruptRecord):  # the reason says what is wrong with it
+        with suppress(CorruptRecord):  # the reason names the fault
             original = pinned_output(plan.snapshot, step.pin)
             facts["pinned"] = original.attempt
             facts["diffs"] = plan.snapshot.code_of_pins.differences(original)
@@ -257,7 +257,7 @@ def print_explanation(console: Console, facts: dict[str, Any]) -> None:
 
 
 def _lines(facts: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """(text, style)"""
+    """Yield (text, style) of each line."""
     yield f"{facts['step']}  {facts['identity']}", "bold"
     yield f"  {facts['operator']}", ""
     yield f"  {facts['action']}: {facts['reason_apart']}", "cyan"
@@ -302,7 +302,7 @@ def _committed(record: dict[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _observed(observed: dict[str, Any]) -> list[str]:
-    """What run() was seen to read."""
+    """Return what run() was seen to read."""
     return [
         *(f"saw {name}: {digest[:12] or 'not there'}" for name, digest in observed["files"].items()),
         *(f"saw {name}/: {entries}" for name, entries in observed["trees"].items()),

@@ -1,4 +1,4 @@
-"""A running step as far as it can be seen from here: how far it is, a training's loss and speed, what is left."""
+"""A running step as the driver sees it: progress, time left, and a training's loss and speed."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from marin.training.metrics import METRICS
 if TYPE_CHECKING:
     from marin.training.health.findings import Finding
 
-MOST_BYTES = 1 << 20  # of metrics that one look reads; of more, the last ones
-LOOKED_AT = 4_000  # optimizer steps that the health of a training is judged by
+MOST_BYTES = 1 << 20  # of metrics that one look reads; the last ones, if there are more
+LOOKED_AT = 4_000  # optimizer steps by which the health of a training is judged
 JUDGED_EVERY = 10.0  # seconds
-BETWEEN = 50  # optimizer steps, before which nobody can say
-RECENT = 20  # optimizer steps whose time tells the speed
+BETWEEN = 50  # optimizer steps; before them the health cannot be judged
+RECENT = 20  # optimizer steps whose time gives the speed
 BARS = "▁▂▃▄▅▆▇█"
 _PROGRESS = re.compile(r"([\d,]+)/([\d,]+) (\w+)(?: · (.*))?")  # as Context.progress writes it
 _LOSS = re.compile(r"\bloss (\S+)")
@@ -37,18 +37,18 @@ class RunningStep:
     """One step since it began."""
 
     def __init__(self, step: ExecutorStep[Any], store: Store, last_time: float | None) -> None:
-        """last_time: seconds that it, or another of its operator, took."""
+        """last_time: seconds that this step, or another step of its operator, took."""
         self.step, self.last_time = step, last_time
         self.began = time.monotonic()
         self.trains = step.work() is not None
         self.losses: list[float] = []
         self._store = store
         self._done, self._total, self._unit, self._note = 0, 0, "", ""
-        self._first: tuple[float, int] | None = None  # when it was seen first how far it was, and how far
+        self._first: tuple[float, int] | None = None  # (time, progress) when progress was first seen
         self._seconds: deque[float] = deque(maxlen=RECENT)
         self._speeds: deque[float] = deque(maxlen=RECENT)
         self._rows: deque[dict[str, Any]] = deque(maxlen=LOOKED_AT)
-        self._judged = -math.inf  # when that was
+        self._judged = -math.inf  # time of the last judgement
         self._told: list[Finding] = []
         self._read = -1  # bytes of the metrics; -1 before the first look
 
@@ -57,11 +57,11 @@ class RunningStep:
         return time.monotonic() - self.began
 
     def look(self) -> None:
-        """Read what it says now. What cannot be read is tried again at the next look."""
+        """Read the current progress. A failed read is tried again at the next look."""
         with suppress(MarinError, OSError):
             lease = read_lease(self._store.objects, self.step.identity)
             self._take(lease.progress if lease is not None else "")
-        if self.trains and not self._store.objects.is_remote:  # elsewhere the file is on the worker until it ends
+        if self.trains and not self._store.objects.is_remote:  # for a remote store, the worker keeps the file
             with suppress(OSError, ValueError, KeyError):
                 self._read_metrics()
 
@@ -82,7 +82,7 @@ class RunningStep:
         path = self._store.directory.path / state_name(self.step.identity) / METRICS
         with path.open("rb") as metrics:
             size = metrics.seek(0, 2)
-            start = self._read if 0 <= self._read <= size else 0  # shorter than before: it begins anew
+            start = self._read if 0 <= self._read <= size else 0  # a shorter file was restarted
             metrics.seek(max(start, size - MOST_BYTES))
             added = metrics.read()
         if start == 0:
@@ -100,7 +100,7 @@ class RunningStep:
                     kept.append(row[name])
 
     def ills(self) -> list[Finding]:
-        """What a training suffers from since the last time that somebody asked; each once."""
+        """Return health problems of a training that this method has not returned before."""
         if len(self._rows) < BETWEEN or time.monotonic() < self._judged + JUDGED_EVERY:
             return []
         found = [each for each in findings_of(list(self._rows)) if each.ill]
@@ -111,7 +111,7 @@ class RunningStep:
 
     @property
     def left(self) -> float | None:
-        """Seconds until its end, by its speed until now; None where nobody knows."""
+        """Seconds until the end at the speed so far; None if unknown."""
         if self._total and self._seconds:
             return max(self._total - self._done, 0) * median(self._seconds)
         if self._first is not None and self._done > self._first[1]:
@@ -120,7 +120,7 @@ class RunningStep:
         return None
 
     def how_far(self) -> str:
-        """ "46 s, 30/80 steps, 52 s left"; "12 s, the one before took 35 s"."""
+        """Return "46 s, 30/80 steps, 52 s left", or "12 s, the one before took 35 s"."""
         parts = [whole_seconds(self.elapsed)]
         if self._total:
             parts.append(f"{self._done:,}/{self._total:,} {self._unit}")
@@ -133,7 +133,7 @@ class RunningStep:
         return ", ".join(parts)
 
     def measured(self, bars: int = 0) -> str:
-        """ "loss 4.549 ▇▆▅▃▂ 7.37K tokens/s" of a training, what it notes of another step. bars: room for the line."""
+        """Return "loss 4.549 ▇▆▅▃▂ 7.37K tokens/s" for a training, or another step's note. bars: width of the curve."""
         parts: list[str] = []
         if self.losses:
             line = sparkline(self.losses, bars)
@@ -146,12 +146,12 @@ class RunningStep:
 
 
 def whole_seconds(seconds: float) -> str:
-    """``3 s``, ``3 min 5 s``: what changes while one looks has no decimals."""
+    """Return ``3 s`` or ``3 min 5 s``. A value that changes under the reader's eyes has no decimals."""
     return f"{seconds:.0f} s" if seconds < 59.5 else write_duration(seconds)
 
 
 def sparkline(values: list[float], width: int) -> str:
-    """The course of these values in so many characters at most, each the mean of its share; " " for none finite."""
+    """Return a curve of at most ``width`` characters. Each one is a mean; " " stands for no finite value."""
     count = min(width, len(values))
     if count < 2:
         return ""

@@ -44,8 +44,8 @@ def named(inventory: Inventory | None, names: Sequence[str], *, latest: bool = F
     """Return the model for each name. Outputs of the store come before published models.
 
     ``ARM=A,B,C``, ``A,B,C`` and a pattern such as ``A-*`` stand for the runs of one arm, which differ in their seed.
-    Raises UnknownStep with near misses of both, AmbiguousName, and BadField for an output that is neither scores nor
-    checkpoint, and for runs of an arm that differ in more than their seed.
+    Raises UnknownStep with near misses of both, or AmbiguousName. Raises BadField for an output that is neither scores
+    nor checkpoint, and for runs of an arm that differ in more than their seed.
     """
     found = [_arm(inventory, name, latest=latest) for name in names]
     called = [each.side.name for each in found]

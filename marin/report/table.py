@@ -1,6 +1,6 @@
 """Text for people: tables that stay readable in a narrow terminal and in a pipe.
 
-On a terminal, lines fit it. Into a file or pipe they are as long as they are, without colours, so that
+On a terminal, lines fit its width. In a file or pipe, lines are as long as needed and without colours, so that
 ``grep`` finds whole names. NO_COLOR is honoured.
 """
 
@@ -21,8 +21,8 @@ type Rows = Sequence[Sequence[Text | str]]
 UNFOLDED = 100_000  # columns: wider than any line
 GAP = 2
 INDENT = 4
-READABLE = 30  # the last column goes on lines of its own when less is left for it
-NAME = 15  # the longest column is at least so wide
+READABLE = 30  # the last column goes on lines of its own if less room is left
+NAME = 15  # least width of the longest column
 
 
 def open_console(*, stderr: bool = False) -> Console:
@@ -33,18 +33,18 @@ def open_console(*, stderr: bool = False) -> Console:
 
 class _Console(Console):
     def on_broken_pipe(self) -> None:
-        """Rich would end the process with the code of a failed step; see marin.cli.exits."""
+        """Raise the error. Rich would end the process with the code of a failed step; see marin.cli.exits."""
         raise BrokenPipeError
 
 
 def say(console: Console, text: str, style: str = "") -> None:
-    """A line, whole: a terminal folds it itself, so that what is copied from there is whole too."""
+    """Print a whole line. The terminal itself folds it, so that a copy from the terminal is whole too."""
     console.print(Text(text, style=style), soft_wrap=True)
 
 
 @contextmanager
 def byte_bar(console: Console, total: int) -> Generator[Callable[[int], None]]:
-    """A function that is told of bytes as they are done: a bar on a terminal, nothing in a pipe."""
+    """Return a function to call with bytes as they are done: a bar on a terminal, nothing in a pipe."""
     from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn, TransferSpeedColumn
 
     columns = (BarColumn(), DownloadColumn(binary_units=True), TransferSpeedColumn(), TimeRemainingColumn())
@@ -55,7 +55,7 @@ def byte_bar(console: Console, total: int) -> Generator[Callable[[int], None]]:
 
 @dataclass(frozen=True)
 class Column:
-    """spare: may be left out when the terminal is narrow; the highest goes first, 0 never."""
+    """A column of a table. spare: may be left out on a narrow terminal; the highest goes first, 0 never."""
 
     heading: str = ""
     right: bool = False
@@ -63,15 +63,15 @@ class Column:
 
 
 def columns_of(line: str) -> list[Column]:
-    """ "output | >size | by ?2": a heading each, > for what is flush right, ?2 for how soon it may be left out."""
+    """Return the columns in "output | >size | by ?2": > for flush right, ?2 for how soon it may be left out."""
     parts = [part.partition("?") for part in line.split("|")]
     return [Column(name.strip(" >"), name.strip().startswith(">"), int(spare or 0)) for name, _, spare in parts]
 
 
 def print_table(console: Console, columns: Sequence[Column], rows: Rows) -> None:
-    """Columns side by side; the last one takes what is left of the line and is folded into it, or stands below.
+    """Print columns side by side. The last one is folded into the rest of the line, or stands below.
 
-    A column that is empty everywhere is left out.
+    A column without content is left out.
     """
     if not rows:
         return
@@ -81,15 +81,13 @@ def print_table(console: Console, columns: Sequence[Column], rows: Rows) -> None
     widths = {n: max(cell_len(columns[n].heading), *(row[n] for row in lengths)) for n in shown}
 
     def least() -> int:
-        """The narrowest line in which these columns can be read."""
+        """Return the width of the narrowest line in which these columns can be read."""
         return sum(widths[number] + GAP for number in shown[:-1]) + min(widths[shown[-1]], READABLE)
 
     while (spare := [number for number in shown if columns[number].spare]) and least() > console.width:
         shown.remove(max(spare, key=lambda number: columns[number].spare))
     *before, last = shown
-    if (
-        is_narrow := least() > console.width
-    ) and before:  # a name that is longer than the line is too long for a column
+    if (is_narrow := least() > console.width) and before:  # a name longer than the line is too long for a column
         widest = max(before, key=lambda number: widths[number])
         others = sum(widths[number] + GAP for number in before if number != widest)
         widths[widest] = min(widths[widest], max(NAME, console.width - others))
@@ -117,7 +115,7 @@ def print_table(console: Console, columns: Sequence[Column], rows: Rows) -> None
     if any(column.heading for column in columns):
         print_row([Text(column.heading, style="bold") for column in columns])
     for row, texts, cells in zip(rows, plain, lengths, strict=True):
-        # In a pipe a line is a string, in a hundredth of the time.
+        # In a pipe, a line is a plain string: a hundredth of the time.
         if console.is_terminal or start + cells[last] > console.width or not "".join(texts).isprintable():
             print_row(row)
             continue
@@ -127,7 +125,7 @@ def print_table(console: Console, columns: Sequence[Column], rows: Rows) -> None
 
 
 def print_block(console: Console, title: str, style: str, columns: str, rows: Rows, most: int) -> None:
-    """A heading and the first rows of a table; nothing where there are none. columns: as ``columns_of`` takes them."""
+    """Print a heading and the first rows of a table; nothing without rows. columns: as for ``columns_of``."""
     if rows:
         say(console, f"\n{title}", style)
         print_table(console, columns_of(columns), rows[:most])
@@ -141,5 +139,5 @@ def print_rest(console: Console, every: Sized, most: int) -> None:
 
 def _print_line(console: Console, line: Text) -> None:
     line.rstrip()
-    if line:  # of a row whose first cells are empty
+    if line:  # empty in a row whose first cells are empty
         console.print(line, soft_wrap=True)

@@ -1,5 +1,5 @@
-"""Notes on trainings before anything runs: what each draws from its sources, the gates on that, and what a training
-changes of the one that it continues."""
+"""Notes on trainings before anything runs: the draws of each from its sources, their gates, and the changes to a
+training that another one continues."""
 
 from __future__ import annotations
 

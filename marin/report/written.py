@@ -1,4 +1,4 @@
-"""What a training wrote while it ran, as a table: steps as columns, prompts as rows."""
+"""A table of the samples that a training wrote while it ran: steps as columns, prompts as rows."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from marin.training.checkpoint import SAMPLES
 COLUMNS = 4  # steps: the first, the last, and some in between
 KINDS = ("greedy", "sampled")
 NOTE = (
-    "By the weights after so many steps. Greedy: the likeliest tokens. Sampled: drawn at temperature 1. ⏎ is a new "
-    f"line, — the end of the text at once. {SAMPLES} has every look."
+    "Written with the weights after so many steps. Greedy: the likeliest tokens. Sampled: drawn at temperature 1. ⏎ is "
+    f"a new line, — the end of the text at once. {SAMPLES} has every sample."
 )
 
 
 def written_table(title: str, lines: Sequence[Mapping[str, Any]], *, folded: bool = False) -> Table:
-    """lines: of samples.jsonl, at least one."""
+    """Return the table. lines: of samples.jsonl, at least one."""
     found = {(line["prompt"], line["step"]): line for line in lines}
     steps = sorted({step for _, step in found})
     most = min(COLUMNS, len(steps))

@@ -131,7 +131,7 @@ def test_other_code_at_the_same_identity_is_shown_with_what_is_committed(checkou
     assert change["unit"] == "lib.words.ending"
     assert change["drifts"] == [told["steps"][0]["new"]]
     assert told["store"]["new"]["to_run"] == []
-    drifts = "1 committed outputs were built by the code of before"
+    drifts = "1 committed outputs were built by the earlier code"
     assert drifts in checkout.diff("--prefix", str(checkout.store))
     checkout.run("--on-drift", "rebuild")
     assert drifts not in checkout.diff("--prefix", str(checkout.store)), "made again by the code of now"

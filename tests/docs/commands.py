@@ -33,8 +33,8 @@ PROGRAMS = {
 TEXT = {
     "experiments/       questions: one file for each GitHub issue; README.md has a table of all",
     "store < steps < fingerprint < plan < executor < report < upkeep < cli        text  data  training  evaluation",
-    "note: not seen: what other programs read that it starts (grep); 1 step. List what counts in outside(), and a "
-    "change of it is seen",
+    "note: not seen: what other programs read that it starts (grep); 1 step. List it in outside(), and marin notices "
+    "when it changes",
     "✓ [1/2] download-files/own  0.00 s",
     "PatchedCode: Say: this process would not run what the files say:",
     "begins with 32,519,623,680 parameters of another run's checkpoint, 0 fresh, 0 left out",

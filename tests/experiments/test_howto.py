@@ -216,7 +216,7 @@ def test_a_published_model_is_trained_on(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_dataset_is_judged_by_cooldowns_of_a_published_model(tmp_path: Path) -> None:
     said = run_with_a_tiny_model("worth_adding", tmp_path)
-    unknown = "Not known: the text that pretrained-model/"
+    unknown = "Unknown: the text that pretrained-model/"
     assert unknown in said
     assert unknown in (tmp_path / "store/.marin/pages/worth_adding-rehearsal.html").read_text()
     audited = told(tmp_path, sys.executable, "-m", "marin", "audit", "worth_adding.py", "--json")
@@ -228,7 +228,7 @@ def test_a_dataset_is_judged_by_cooldowns_of_a_published_model(tmp_path: Path) -
 
 @pytest.mark.slow
 def test_published_models_are_compared(tmp_path: Path) -> None:
-    assert "Not known: the text that folder-model/mine, pretrained-model/qwen read" in run_with_a_tiny_model(
+    assert "Unknown: the text that folder-model/mine, pretrained-model/qwen read" in run_with_a_tiny_model(
         "compare_published", tmp_path
     )
     (report,) = (tmp_path / "store/compare").glob("published-*/report.json")

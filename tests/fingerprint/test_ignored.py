@@ -74,7 +74,7 @@ def test_a_young_project_may_have_drift_rebuilt_without_asking(project: Project)
     config = project.folder / "pyproject.toml"
     config.write_text('[tool.marin]\non_drift = "rebuild"\n')
     planned = run(project, "--dry-run", expect=0)
-    assert f'note: {config} says on_drift = "rebuild": drifted outputs are made again' in planned
+    assert f'note: {config} says on_drift = "rebuild": drifted outputs are rebuilt' in planned
     assert "1 run" in planned
     assert "1 run" in project.marin("plan")
     run(project, "--dry-run", "--on-drift", "stop", expect=3)

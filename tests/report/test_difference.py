@@ -247,8 +247,8 @@ def test_other_code_at_one_identity_is_drift() -> None:
     assert (change.unit, change.how) == ("lib.f", "changed")
     assert [step.name for step in change.drifts] == ["toy-write/a", "toy-write/b"]
     said = report("t", difference, "store", {a.identity}, {a.identity})
-    assert "2 steps keep their identity but are built by other code" in said
-    assert "1 committed outputs were built by the code of before" in said
+    assert "2 steps keep their identity, but other code builds them" in said
+    assert "1 committed outputs were built by the earlier code" in said
 
 
 def test_other_code_at_another_identity_is_no_drift() -> None:

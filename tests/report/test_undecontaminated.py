@@ -99,7 +99,7 @@ def test_text_that_was_freed_of_other_items_than_those_that_are_asked_is_named()
         assert (found.runs, list(found.missed.values())) == ({}, [["web"]])
         assert found.doubt == found.sentence()
         [test] = scores.evaluated_on()
-        asked = f"It did not look for all that the model is evaluated on: {test.label or test.name} (1 source: web)."
+        asked = f"It did not search for all evaluations of the model: {test.label or test.name} (1 source: web)."
         assert asked in found.sentence()
         assert "name them in Decontaminate(against=…)" in found.sentence()
 

@@ -1,1 +1,1 @@
-"""What differs between two experiments, or two revisions of one: steps, fields, code, cost."""
+"""Differences between two experiments, or two revisions of one: steps, fields, code, cost."""

@@ -1,9 +1,9 @@
-"""One side of a diff: an experiment as plain data, described by the code that stands beside it.
+"""One side of a diff: an experiment as plain data, described by the code beside it.
 
-Run as a script (``python -P describe.py FILE SCALE SETTINGS FORGET…``) in a process of its own, so that each side
-imports its own modules, its own ``marin`` included. Uses only what every revision of the engine has, but for SETTINGS,
-a JSON list of what --set changes. FORGET: folders that the other side is imported from. Writes one JSON object to
-stdout; what the experiment prints goes to stderr.
+It runs as a script (``python -P describe.py FILE SCALE SETTINGS FORGET…``) in a process of its own, so that each side
+imports its own modules, ``marin`` included. It uses only features that every revision of the engine has. The exception
+is SETTINGS, a JSON list of --set changes. FORGET: folders that the other side imports from. The script writes one JSON
+object to stdout; output of the experiment goes to stderr.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any
 
 
 def describe_experiment(file: str, scale_name: str, settings: list[str]) -> dict[str, Any]:
-    """Everything that a diff compares."""
+    """Return everything that a diff compares."""
     files, scales = engine("steps.experiment_file", "experiment_file"), engine("steps.scale", "scale")
     code_fingerprint = engine("fingerprint.of_step", "fingerprint").code_fingerprint
     build, source = files.load_build(file)
@@ -69,7 +69,7 @@ def describe_step(step: Any, code: str) -> dict[str, Any]:
 
 
 def engine(name: str, earlier: str) -> Any:
-    """A module of the engine that stands beside the experiment. earlier: its name in revisions up to November 2026."""
+    """Return a module of the engine beside the experiment. earlier: its name in revisions before November 2026."""
     try:
         return importlib.import_module(f"marin.{name}")
     except ModuleNotFoundError as error:

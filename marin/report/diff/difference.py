@@ -1,7 +1,7 @@
-"""What differs between two experiments, and what that costs: pure, on plain data.
+"""Compute the difference between two experiments and its cost: pure functions on plain data.
 
-Steps are one where their identities are; else they are paired by name, and unlabelled or relabelled ones by what they
-have in common. A paired step changed itself (a field, the version) or only follows what it reads.
+Steps with equal identities are one step. Other steps are paired by name. Unlabelled and relabelled steps are paired by
+their equal fields. A paired step either changed itself (a field, the version) or only follows its inputs.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from marin.fingerprint.fingerprint import HARMLESS, compare
 from marin.report.diff.sides import DescribedExperiment, Step
 from marin.report.words import grouped
 
-# Share of equal fields from which two steps are one that changed: of different labels, and where there is none.
+# Share of equal fields from which two steps count as one that changed: with different labels, and without labels.
 RENAMED, UNNAMED = 0.6, 0.5
 MILESTONE = "milestone"  # the operator's name
 
 
 class StepChange(StrEnum):
-    """REUSED: the same identity, so what is committed serves. FOLLOWS: only what it reads is new."""
+    """The fate of a step. REUSED: equal identity, the committed output serves. FOLLOWS: only its inputs are new."""
 
     REUSED = "reused"
     CHANGED = "changed"
@@ -38,14 +38,14 @@ class StepDifference:
     """One step on both sides, or on one."""
 
     fate: StepChange
-    old: Step | None  # None where it is not on that side
+    old: Step | None  # None if it is not on that side
     new: Step | None
     field_changes: tuple[Change, ...] = ()
     execution_changes: tuple[Change, ...] = ()  # of fields that are no part of identity
 
     @property
     def step(self) -> Step:
-        """On the new side, if it is there."""
+        """The step on the new side, if it is there."""
         step = self.new or self.old
         assert step is not None
         return step
@@ -56,16 +56,16 @@ class StepDifference:
 
     @property
     def renamed(self) -> str:
-        """What it was called; "" if the same, or if it has no label on either side."""
+        """The step's old name; "" if the name is unchanged, or if neither side has a label."""
         old, new = self.old, self.new
         return old.name if old and new and old.name != new.name and (old.label or new.label) else ""
 
 
 @dataclass(frozen=True)
 class CodeChange:
-    """A function, class or constant. builds: steps on the new side (for one no longer used: the old) that it builds.
+    """A changed function, class or constant. builds: steps that use it on the new side (the old side if it is gone).
 
-    drifts: those of them whose identity is on both sides, so that a committed output would not be made like that today.
+    drifts: those steps whose identity is on both sides. Today's code would not build their committed outputs.
     """
 
     unit: str
@@ -76,7 +76,7 @@ class CodeChange:
 
 @dataclass(frozen=True)
 class Difference:
-    """steps: the new side's order, then what is gone."""
+    """A difference. steps: in the new side's order, then the steps that are gone."""
 
     old: DescribedExperiment
     new: DescribedExperiment
@@ -96,7 +96,7 @@ class Difference:
 
 def compare_sides(old: DescribedExperiment, new: DescribedExperiment) -> Difference:
     pairs = _paired(old.steps, new.steps)
-    names = {before.short: after.name for before, after in pairs}  # of the old side's steps, as the new side says
+    names = {before.short: after.name for before, after in pairs}  # the new names of old steps
     compared = {after.identity: compare_steps(before, after, names) for before, after in pairs}
     kept = {before.identity for before, _ in pairs}
     steps = [
@@ -107,7 +107,7 @@ def compare_sides(old: DescribedExperiment, new: DescribedExperiment) -> Differe
 
 
 def compare_steps(old: Step, new: Step, names: Mapping[str, str]) -> StepDifference:
-    """Of two sides, or two steps of one. names: of the old side's steps, as the new side says, by short identity."""
+    """Compare two steps, of one side or of two. names: the new names of old steps, by short identity."""
     execution = tuple(compare_fields(old.execution, new.execution, {}))
     if old.identity == new.identity:
         return StepDifference(StepChange.REUSED, old, new, execution_changes=execution)
@@ -118,7 +118,7 @@ def compare_steps(old: Step, new: Step, names: Mapping[str, str]) -> StepDiffere
 
 
 def goes_on_from(side: DescribedExperiment, step: Step) -> Step | None:
-    """The training whose checkpoint a training begins with; None for one from scratch."""
+    """Return the training whose checkpoint a training begins with; None if it starts from scratch."""
     by_identity = {each.identity: each for each in side.steps}
     read = [by_identity[identity] for identity in step.inputs]
     sources = [*read, *(by_identity[behind] for each in read if each.op == MILESTONE for behind in each.inputs)]
@@ -139,7 +139,7 @@ def _paired(old: list[Step], new: list[Step]) -> list[tuple[Step, Step]]:
     for before in list(left_old.values()):
         if before.label and before.name in named:
             pair(before, named[before.name])
-    # Inputs come before what reads them, so that "reads the same, renamed" is known when the reader is looked at.
+    # Inputs come before their readers, so that a renamed input is known when its reader is compared.
     for before in list(left_old.values()):
         names = {old_step.short: after.name for old_step, after in pairs}
         scored = [(_likeness(before, after, names), after) for after in left_new.values() if after.op == before.op]
@@ -150,14 +150,14 @@ def _paired(old: list[Step], new: list[Step]) -> list[tuple[Step, Step]]:
 
 
 def _likeness(old: Step, new: Step, names: Mapping[str, str]) -> float:
-    """Share of equal fields, what follows counted as equal."""
+    """Return the share of equal fields. References to paired steps count as equal."""
     every = old.fields.keys() | new.fields.keys()
     changed = {re.split(r"\W", change.place)[0] for change in compare_fields(old.fields, new.fields, names)}
     return (len(every) - len(changed)) / len(every) if every else 1.0
 
 
 def _code_changes(old: DescribedExperiment, new: DescribedExperiment) -> list[CodeChange]:
-    """Of steps on both sides by name or identity; a new operator's code is no news beside the step itself."""
+    """Return code changes of steps on both sides, by name or identity. A new step's code is not reported separately."""
     before = {step.identity: step for step in old.steps} | {step.name: step for step in old.steps if step.label}
     both = [(was, step) for step in new.steps if (was := before.get(step.identity) or before.get(step.name))]
 
@@ -179,7 +179,7 @@ def _code_changes(old: DescribedExperiment, new: DescribedExperiment) -> list[Co
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingSum:
-    """runs: training steps. chip_hours: of those that run on accelerators."""
+    """Totals of trainings. runs: training steps. chip_hours: of those on accelerators."""
 
     runs: int
     steps: int
@@ -200,14 +200,14 @@ def training_sum(steps: Iterable[Step]) -> TrainingSum:
 
 
 def trained_anew(difference: Difference) -> list[Step]:
-    """Training steps of the new side that the old one does not have."""
+    """Return the training steps that only the new side has."""
     there = {step.identity for step in difference.old.steps}
     return [step for step in difference.new.steps if step.work is not None and step.identity not in there]
 
 
 @dataclass(frozen=True, kw_only=True)
 class ToRun:
-    """One side on a store. committed: how many of its steps. to_run: what its results still need. training: of that."""
+    """One side on a store. committed: number of steps. to_run: steps that results still need. training: their sum."""
 
     committed: int
     to_run: list[str]  # identities
@@ -215,9 +215,9 @@ class ToRun:
 
 
 def to_run(side: DescribedExperiment, committed: Collection[str]) -> ToRun:
-    """committed: identities in the store. What lies behind a committed output is not needed."""
+    """Return what a side still has to run. committed: identities in the store. It spares inputs of committed steps."""
     needed = set(side.results.values()) - set(committed)
-    for step in reversed(side.steps):  # what it reads comes before it
+    for step in reversed(side.steps):  # inputs come before their readers
         if step.identity in needed:
             needed.update(set(step.inputs) - set(committed))
     missing = [step for step in side.steps if step.identity in needed]
@@ -229,14 +229,14 @@ def to_run(side: DescribedExperiment, committed: Collection[str]) -> ToRun:
 
 
 REFERENCE = re.compile(r"(?P<name>.*)#(?P<short>[0-9a-f]{12})")
-ARROW = "→ "  # begins a reference once its identity is out of the way
+ARROW = "→ "  # begins a reference after its identity was removed
 NOTHING = "(not there)"
-LONGEST = 60  # letters of a value in a line
+LONGEST = 60  # characters of a value in a line
 
 
 @dataclass(frozen=True)
 class FieldChange:
-    """place: dotted. old, new: JSON-able; NOTHING where there is no value."""
+    """A changed field. place: dotted. old, new: JSON-able; NOTHING if there is no value."""
 
     place: str
     old: Any
@@ -252,14 +252,14 @@ class FieldChange:
 
 @dataclass(frozen=True)
 class MixtureChange:
-    """Shares by name of the source, before and after; one of them is empty where the mixture is new or gone."""
+    """Shares by source name, before and after. One of them is empty if the mixture is new or gone."""
 
     place: str
     old: dict[str, float]
     new: dict[str, float]
 
     def rows(self) -> list[tuple[str, float, float]]:
-        """(source, share before, after) of each that changed, the largest change first."""
+        """Return (source, share before, after) of each changed source, the largest change first."""
         names = sorted(self.new.keys() | self.old.keys())
         rows = [(name, self.old.get(name, 0.0), self.new.get(name, 0.0)) for name in names]
         changed = [row for row in rows if row[1] != row[2]]
@@ -270,16 +270,16 @@ type Change = FieldChange | MixtureChange
 
 
 def signature(change: Change) -> str:
-    """The same for the same change of one value that several steps hold, at whatever place."""
+    """Return a text that is equal for equal changes of one value in several steps, at any place."""
     name = change.place.removesuffix(".weights").rpartition(".")[2]
     return json.dumps([name, change.old, change.new], sort_keys=True)
 
 
 def compare_fields(old: Mapping[str, Any], new: Mapping[str, Any], names: Mapping[str, str]) -> list[Change]:
-    """What changed of a step's fields.
+    """Return the changes of a step's fields.
 
-    names: what the new side calls each step of the old, by its identity's first 12 digits. A reference to a step that
-    has another identity now, but is the same by these names, is no change of the field.
+    names: the new name of each old step, by the first 12 digits of its identity. A reference is unchanged if it names
+    the same step, even if that step has another identity now.
     """
     before = _without_identities(dict(old), lambda ref: names.get(ref["short"], ref["name"]))
     after = _without_identities(dict(new), lambda ref: ref["name"])
@@ -308,7 +308,7 @@ def _changes(place: str, old: Any, new: Any) -> Iterator[Change]:
         yield from _of_dicts(place, cast(dict[str, Any], old), cast(dict[str, Any], new))
     elif isinstance(old, list) and isinstance(new, list):
         yield from _of_lists(place, cast(list[Any], old), cast(list[Any], new))
-    else:  # a value became another of another shape; mixtures inside are shown as such all the same
+    else:  # a value took another shape; mixtures in it are still shown as mixtures
         gone = [MixtureChange(where, shares, {}) for where, shares in _mixtures(place, old)]
         added = [MixtureChange(where, {}, shares) for where, shares in _mixtures(place, new)]
         yield from gone or added or [FieldChange(place, old, new)]
@@ -316,7 +316,7 @@ def _changes(place: str, old: Any, new: Any) -> Iterator[Change]:
 
 def _of_dicts(place: str, old: dict[str, Any], new: dict[str, Any]) -> Iterator[Change]:
     gone, added = [key for key in old if key not in new], [key for key in new if key not in old]
-    # Stages and schedules: what begins at a step. One that begins at another step has moved.
+    # In stages and schedules, the keys are first steps. An entry that begins at another step has moved.
     are_steps = len(gone) == len(added) and all(key.isdigit() for key in [*gone, *added])
     moved = dict(zip(gone, added, strict=True)) if are_steps else {}
     for key, value in old.items():
@@ -341,7 +341,7 @@ def _of_lists(place: str, old: list[Any], new: list[Any]) -> Iterator[Change]:
         yield from (FieldChange(place, item, NOTHING) for item in gone)
         yield from (FieldChange(place, NOTHING, item) for item in added)
     else:
-        yield FieldChange(place, old, new)  # another order, or another number of the same
+        yield FieldChange(place, old, new)  # another order, or another count of equal items
 
 
 def _is_mixture(value: Any) -> bool:
@@ -352,7 +352,7 @@ def _is_mixture(value: Any) -> bool:
 
 
 def _shares(mixture: dict[str, float]) -> dict[str, float]:
-    """By the name of the source: its label, where that is unique."""
+    """Return shares by source name: the label if it is unique."""
     full = [key.removeprefix(ARROW) for key in mixture]
     labels = [name.split("/", 1)[-1] for name in full]
     return dict(zip(labels if len(set(labels)) == len(labels) else full, mixture.values(), strict=True))

@@ -1,4 +1,4 @@
-"""A difference as a reviewer reads it: Markdown, for a pull request, a pipe, and by rich for a terminal."""
+"""Write a difference for reviewers in Markdown: for a pull request, a pipe, and by rich for a terminal."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from marin.report.diff.difference import (
 from marin.report.words import escaped, grouped
 from marin.store.numbers import counted, listed, write_chip_hours, write_count, write_flops, write_tokens
 
-NAMES = 8  # of steps in one line
+NAMES = 8  # steps in one line
 ROWS = 10  # of one mixture
-OWN = frozenset({"first_step", "end_step", "start", "watch", "version"})  # of a training: where it begins and ends
-SEVERAL = 4  # steps of one operator that are named each
+OWN = frozenset({"first_step", "end_step", "start", "watch", "version"})  # fields that any two trainings may differ in
+SEVERAL = 4  # steps of one operator that are named one by one
 WORDS = {
     StepChange.REUSED: "reused as they are",
     StepChange.CHANGED: "changed",
@@ -50,7 +50,7 @@ def report(
     *,
     every: bool = False,
 ) -> str:
-    """store: its prefix, "" for none. committed, drifted: identities there. every: nothing is shortened."""
+    """Return the report. store: prefix, "" for none. committed, drifted: identities there. every: shorten nothing."""
     if difference.is_empty:
         parts = [[line(f"nothing differs: the same {len(difference.steps)} steps, fields and code")]]
     else:
@@ -77,18 +77,18 @@ def document(title: str, *parts: Iterable[str]) -> str:
 
 
 def line(text: str, *, deep: bool = False) -> str:
-    """deep: belongs to the line above it."""
+    """Return a list item. deep: belongs to the line above it."""
     return f"{'  ' if deep else ''}- {escaped(text)}"
 
 
 def _section(title: str, lines: Iterable[str]) -> list[str]:
-    """Nothing where there is nothing to say."""
+    """Return a section; nothing without lines."""
     found = list(lines)
     return ["", f"#### {escaped(title)}", "", *found] if found else []
 
 
 def _table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
-    """The first column is text, the others are numbers, flush right."""
+    """Yield a table. The first column is text; the others are numbers, flush right."""
     yield ""
     for row in (columns, ["---", *("---:" for _ in columns[1:])], *rows):
         yield f"| {' | '.join(map(escaped, row))} |"
@@ -114,7 +114,7 @@ def _summary(difference: Difference) -> Iterator[str]:
 
 
 def _changed(difference: Difference, every: bool) -> Iterator[str]:
-    """Steps that changed alike together; what is shown of one is not shown of its readers again."""
+    """Yield steps that changed alike together. A change that was shown for one step is only referred to later."""
     changed = sorted(difference.having(StepChange.CHANGED), key=lambda step: step.step.work is None)
     shown_of: dict[str, str] = {}
     for group in grouped((frozenset(map(signature, step.field_changes)), step) for step in changed).values():
@@ -162,7 +162,7 @@ def _signed(change: float, form: str) -> str:
 
 
 def _gone_on(difference: Difference, every: bool) -> Iterator[str]:
-    """Of each new training, what it does otherwise than the one that it goes on from."""
+    """Yield how each new training differs from the one that it continues."""
     for new in [each.step for each in difference.having(StepChange.NEW)]:
         if new.work is None or (before := goes_on_from(difference.new, new)) is None:
             continue
@@ -173,9 +173,9 @@ def _gone_on(difference: Difference, every: bool) -> Iterator[str]:
 
 
 def apart(step: StepDifference, every: bool) -> Iterator[str]:
-    """The fields of a training that differ from another's, but for where it begins and ends; then machines.
+    """Yield the fields in which a training differs from another, without first and last step; then the machines.
 
-    A stage that the other does not have is set against the one before it.
+    A stage that the other training does not have is compared with the stage before.
     """
     shares: dict[str, float] = {}  # of the stage before
     for change in step.field_changes:
@@ -191,7 +191,7 @@ def apart(step: StepDifference, every: bool) -> Iterator[str]:
 
 
 def _by_label(differences: list[StepDifference], every: bool) -> Iterator[str]:
-    """ "megamath/qa, megamath/web: download, filter, tokenize": sources pass the same stages."""
+    """Yield "megamath/qa, megamath/web: download, filter, tokenize", because sources pass the same stages."""
     operators = grouped((each.step.label or each.name, each.step.op) for each in differences)
     for (first, *more), names in grouped((tuple(stages), label) for label, stages in operators.items()).items():
         if more:
@@ -212,13 +212,13 @@ def _code(difference: Difference, every: bool) -> Iterator[str]:
         yield line(f"{units} {HOW.get(change.how, change.how)}: used by {used}{drifts}")
     if drifting:
         yield line(
-            f"{len(drifting)} steps keep their identity but are built by other code: where they are committed, a "
-            "run stops until a version is raised, they are rebuilt, or the drift is accepted"
+            f"{len(drifting)} steps keep their identity, but other code builds them; where they are committed, a run "
+            "stops until you raise a version, rebuild them, or accept the drift"
         )
 
 
 def _execution(difference: Difference, every: bool) -> Iterator[str]:
-    """Where and how fast; what is made stays the same."""
+    """Yield changes of machines and speed, which leave outputs as they are."""
     changes = ((str(change), step.name) for step in difference.steps for change in step.execution_changes)
     for change, names in grouped(changes).items():
         yield line(f"{_names(names, every)}: {change}")
@@ -249,7 +249,7 @@ def _costs(difference: Difference) -> Iterator[str]:
             [*rows, *([("chip-hours", *(f"{each:,.0f}" for each in hours), _more(*hours))] if any(hours) else [])],
         )
     if difference.old.steps and (anew := trained_anew(difference)):
-        yield line(f"trained anew: {_names([step.name for step in anew], False)}{_hours(training_sum(anew))}")
+        yield line(f"new trainings: {_names([step.name for step in anew], False)}{_hours(training_sum(anew))}")
 
 
 def _hours(cost: TrainingSum) -> str:
@@ -273,11 +273,11 @@ def _store(difference: Difference, store: str, committed: Collection[str], drift
             there = f"{left.committed} of {len(side.steps)} steps committed"
             yield line(f"{name}: {there}, {len(left.to_run)} to run{trained}")
     if store and drifted:
-        yield line(f"{len(drifted)} committed outputs were built by the code of before: they drift")
+        yield line(f"{len(drifted)} committed outputs were built by the earlier code: they drift")
 
 
 def _counted(operators: Iterable[str]) -> str:
-    """ "filter × 25, train × 2" """
+    """Return "filter × 25, train × 2"."""
     return ", ".join(op if count == 1 else f"{op} × {count}" for op, count in Counter(operators).items())
 
 

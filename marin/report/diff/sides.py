@@ -1,6 +1,6 @@
-"""The two sides of a diff, each described in a process of its own; files as they were at a git revision.
+"""Read the two sides of a diff, each in a process of its own. A side may be the files of a git revision.
 
-The checkout that a person works in stays as it is.
+The user's checkout stays untouched.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from marin.steps.resources import Accelerator, Work, training_cost
 from marin.steps.scale import Scale
 
 SCRIPT = Path(__file__).with_name("describe.py")
-FOLDER = "marin-diff-"  # begins the name of the folder with the files of a revision
+FOLDER = "marin-diff-"  # begins the name of the folder with a revision's files
 MAIN = ("origin/main", "origin/master", "main", "master")
 
 
 class Step(BaseModel):
-    """One step as data. fields: as marin.plan.missing describes them, steps as ``op/label#identity``."""
+    """One step as data. fields: as marin.plan.missing describes them, with steps as ``op/label#identity``."""
 
     model_config = ConfigDict(frozen=True)
     op: str
@@ -49,12 +49,12 @@ class Step(BaseModel):
     accelerator: Accelerator | None
 
     def __str__(self) -> str:
-        """As ``--json`` names it."""
+        """Return the step's name in ``--json``."""
         return f"{self.name}#{self.identity}"
 
     @property
     def short(self) -> str:
-        """As it stands in fields that name the step."""
+        """The identity in fields that name the step."""
         return self.identity[:12]
 
     @property
@@ -65,9 +65,9 @@ class Step(BaseModel):
 
 
 class DescribedExperiment(BaseModel):
-    """An experiment as data; an empty one where the file does not exist on this side.
+    """An experiment as data, empty if the file does not exist on this side.
 
-    codes: the digests of the units of each. texts: of units, by digest.
+    codes: by digest of a code, the digests of its units. texts: of units, by digest.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -87,7 +87,7 @@ class DescribedExperiment(BaseModel):
 
 @dataclass(frozen=True, kw_only=True)
 class Source:
-    """Where one side comes from. commit: "" for the working tree. named: what people call it. settings: of --set."""
+    """Origin of one side. commit: "" for the working tree. named: its name for people. settings: of --set."""
 
     file: Path
     commit: str
@@ -96,7 +96,7 @@ class Source:
 
 
 def read_sides(old: Source, new: Source, scale: Scale) -> tuple[DescribedExperiment, DescribedExperiment]:
-    """Both at once. Raises ExperimentError naming the side that cannot be built."""
+    """Read both sides at once. Raises ExperimentError naming the side that cannot be built."""
     with ExitStack() as stack:
         started = [_start(place, scale, stack) for place in (old, new)]
         before, after = (_finish(process, place) for process, place in zip(started, (old, new), strict=True))
@@ -106,8 +106,8 @@ def read_sides(old: Source, new: Source, scale: Scale) -> tuple[DescribedExperim
 
 
 def _start(place: Source, scale: Scale, stack: ExitStack) -> subprocess.Popen[str] | None:
-    """None if the file is not there on this side."""
-    # Where this process finds what is not installed: projects in development, PYTHONPATH.
+    """Start the process that describes a side. None if the file does not exist on this side."""
+    # Folders where this process finds modules that are not installed: projects in development, PYTHONPATH.
     installed, every = tuple(sysconfig.get_paths().values()), [os.path.abspath(entry) for entry in sys.path if entry]
     paths = [entry for entry in every if os.path.isdir(entry) and not entry.startswith(installed)]
     file, forget = place.file.resolve(), list[str]()
@@ -141,17 +141,17 @@ def _finish(process: subprocess.Popen[str] | None, place: Source) -> DescribedEx
         last = errors.strip().splitlines()[-1:] or [f"exit code {process.returncode}"]
         raise ExperimentError(f"{place.file} ({place.named}) cannot be described: {last[0]}") from error
     if "error" in described:
-        # Without the temporary folder that a revision's files were in.
+        # Hide the temporary folder with the revision's files.
         why = re.sub(rf"\S*{FOLDER}\w+/tree/", "", described["error"])
         raise ExperimentError(f"{place.file.name} ({place.named}) cannot be built\n{why}")
     try:
         return DescribedExperiment.model_validate(described)
     except ValidationError as error:
-        raise ExperimentError(f"{place.file} ({place.named}): its engine describes it otherwise: {error}") from error
+        raise ExperimentError(f"{place.file} ({place.named}): its engine has another description: {error}") from error
 
 
 def top_of(file: Path) -> Path:
-    """The checkout that a file lies in. Raises ExperimentError outside one."""
+    """Return the checkout that holds a file. Raises ExperimentError outside a checkout."""
     folder = next((parent for parent in file.absolute().parents if parent.is_dir()), Path.cwd())
     found = _try_git(folder, "rev-parse", "--show-toplevel")
     if not found:
@@ -160,7 +160,7 @@ def top_of(file: Path) -> Path:
 
 
 def commit_of(top: Path, revision: str) -> str:
-    """40 digits. Raises ExperimentError with near misses."""
+    """Return the 40 digits of a revision's commit. Raises ExperimentError with near misses."""
     found = _try_git(top, "rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}")
     if not found:
         names = _try_git(top, "for-each-ref", "--format=%(refname:short)", "refs/heads", "refs/remotes", "refs/tags")
@@ -171,9 +171,9 @@ def commit_of(top: Path, revision: str) -> str:
 
 
 def base_of(top: Path) -> tuple[str, str]:
-    """(commit, what it is) that the working tree is compared with unless somebody says otherwise.
+    """Return (commit, description) that the working tree is compared with by default.
 
-    Where the branch left main; on main itself, the last commit.
+    On a branch, it is the commit where the branch left main. On main itself, it is the last commit.
     """
     head = _try_git(top, "rev-parse", "--verify", "--quiet", "HEAD")
     if not head:
@@ -187,7 +187,7 @@ def base_of(top: Path) -> tuple[str, str]:
 
 @contextmanager
 def files_at(top: Path, commit: str) -> Generator[Path]:
-    """A folder with every file of the commit; gone afterwards. The checkout and its index stay as they are."""
+    """Yield a folder with every file of the commit, and delete it afterwards. The checkout and its index stay."""
     with tempfile.TemporaryDirectory(prefix=FOLDER) as temporary:
         tree = Path(temporary).resolve() / "tree"
         tree.mkdir()
@@ -205,7 +205,7 @@ def _try_git(folder: Path, *arguments: str) -> str:
 
 
 def _git(folder: Path, *arguments: str, environment: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
-    # In a hook, git's own variables would point it elsewhere; files of LFS are no code.
+    # In a hook, git's own variables would point to another repository. LFS files hold no code.
     kept = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     try:
         return subprocess.run(

@@ -1,4 +1,4 @@
-"""Metrics of several trainings over one another, also of those that still run."""
+"""Metrics of several trainings in one plot, running ones included."""
 
 from __future__ import annotations
 
@@ -23,21 +23,24 @@ MOST = 12  # curves in one plot
 
 @dataclass(frozen=True)
 class Training:
-    """A run that can be chosen."""
+    """A training that the reader can choose."""
 
     identity: str
     name: str
-    about: str  # how far it is or was
+    about: str  # its progress
     made: str
     folder: str  # of its metrics, below the store
     warnings: list[Claim]
-    op: str = ""  # operator; "" of what runs
-    step: int = 0  # that it reached
+    op: str = ""  # operator; "" of a running training
+    step: int = 0  # the step that it reached
 
 
 def trainings(looked: Looked) -> list[Training]:
-    """What runs first, then committed ones by operator, newest first: that first which reached the latest step, as
-    checkpoints in the middle of a run are of another."""
+    """Return running trainings, then committed ones by operator, newest first.
+
+    The operator that reached the latest step comes first, because milestones in the middle of a run have an operator of
+    their own.
+    """
     inventory, found = looked.inventory, list[Training]()
     for identity, lease in inventory.leases.items():
         attempt, folder = parse_attempt(lease.attempt), state_name(identity)
@@ -60,7 +63,7 @@ def trainings(looked: Looked) -> list[Training]:
 
 
 def curves_page(looked: Looked, known: Sequence[Training], runs: Sequence[str], metric: str) -> dict[str, Any]:
-    """runs: beginnings of identities. Colours go by name: they stay when another training begins."""
+    """Return the page. runs: beginnings of identities. Colours go by name, so that they stay when a training begins."""
     chosen = [each for each in known if any(each.identity.startswith(run) for run in runs if run)]
     left_out = f"{len(chosen) - MOST} of them are left out: at most {MOST} fit into a plot"
     problems = [left_out] if len(chosen) > MOST else []
@@ -88,16 +91,16 @@ def curves_page(looked: Looked, known: Sequence[Training], runs: Sequence[str], 
             }
             for colour, ((training, _), y) in enumerate(zip(found, values, strict=True))
         ],
-        "metrics": metrics,  # that any of them has
+        "metrics": metrics,  # of any of the trainings
         "figure": _figure(found, values, metric),
-        "problems": problems,  # why something chosen is not in it
+        "problems": problems,  # why a chosen training is not in the figure
     }
 
 
 def _figure(
     found: Sequence[tuple[Training, list[dict[str, Any]]]], values: Sequence[list[float]], metric: str
 ) -> dict[str, Any]:
-    """For the script of pages; {} where there is nothing to draw."""
+    """Return the figure for the script of pages; {} if there is nothing to draw."""
     if not found:
         return {}
     axes = ["step", *(["tokens"] if all("tokens" in row for _, rows in found for row in rows) else [])]
@@ -112,13 +115,13 @@ def _figure(
 
 
 def _last(values: Sequence[float]) -> str:
-    """The mean over the last fortieth."""
+    """Return the mean over the last fortieth."""
     tail = [value for value in values[-max(len(values) // 40, 1) :] if math.isfinite(value)]
     return f"{sum(tail) / len(tail):.4g}" if tail else "–"
 
 
 def _rows(looked: Looked, training: Training) -> list[dict[str, Any]]:
-    """Of a run that goes on: without the line that is being written."""
+    """Return the metrics. For a running training, without the line that is being written."""
     name = f"{training.folder}/{METRICS}"
     content = looked.store.objects.read(name)
     if content is None:
@@ -127,11 +130,11 @@ def _rows(looked: Looked, training: Training) -> list[dict[str, Any]]:
 
 
 def _numbers(rows: list[dict[str, Any]]) -> list[str]:
-    """Metrics that are numbers, by the first row and the last."""
+    """Return the names of metrics that are numbers in the first row or the last."""
     ends = [*rows[:1], *rows[-1:]]
     return list(dict.fromkeys(name for row in ends for name, value in row.items() if isinstance(value, int | float)))
 
 
 def _number(value: Any) -> float:
-    """null is NaN or infinite, which JSON has no word for."""
+    """Return a number. null stands for NaN or infinity, which JSON cannot write."""
     return float(value) if isinstance(value, int | float) else math.nan

@@ -1,4 +1,4 @@
-"""What a stage removed, with the reason and the text that its input still holds, beside what it kept."""
+"""Documents that a stage removed, with the reason and with the text from its input, beside documents that it kept."""
 
 # pyright: basic
 from __future__ import annotations
@@ -19,18 +19,18 @@ from marin.store.lineage import Output
 from marin.store.record import Record
 
 PAIRS = 10  # documents of each kind on a page
-ITEMS = 3  # of an evaluation that are shown beside a document that holds them
-LOOK_SECONDS = 5.0  # in which the removed texts are looked for in the input
+ITEMS = 3  # test items that are shown beside a document that holds them
+LOOK_SECONDS = 5.0  # for finding the removed texts in the input
 
 
 def removed_by_reason(record: Record) -> dict[str, int]:
-    """How many documents a stage removed; empty where it removes none."""
+    """Return how many documents a stage removed for each reason; empty if it removed none."""
     counts: dict[str, int] = record.facts.get("dropped") or {} if record.kind == "documents" else {}
     return counts
 
 
 def dropped_page(looked: Looked, record: Record, reason: str, first: int, kept_first: int) -> dict[str, Any]:
-    """reason: only what was removed for it. first: so many of those are left out; kept_first: of the kept ones."""
+    """Return the page. reason: "" for any. first, kept_first: how many removed and kept documents to leave out."""
     output = looked.store.output(record)
     rows = list(itertools.islice(_rows(output, reason), first, first + PAIRS))
     counts = removed_by_reason(record)
@@ -60,7 +60,7 @@ def dropped_page(looked: Looked, record: Record, reason: str, first: int, kept_f
             }
         )
     return {
-        "reason": reason,  # that all of them have; "" for any
+        "reason": reason,  # of all documents; "" for any
         "first": first,
         "total": counts.get(reason, 0) if reason else sum(counts.values()),
         "documents": documents,
@@ -70,7 +70,7 @@ def dropped_page(looked: Looked, record: Record, reason: str, first: int, kept_f
 
 
 def _rows(output: Directory, reason: str) -> Iterator[tuple[str, str, str, str]]:
-    """(shard, id of the document, why it was removed, evidence as JSON)"""
+    """Yield (shard, id of the document, why it was removed, evidence as JSON)."""
     from marin.data.documents import read_rows, shard_names
     from marin.data.dropped import FOLDER, SCHEMA
 
@@ -81,7 +81,7 @@ def _rows(output: Directory, reason: str) -> Iterator[tuple[str, str, str, str]]
 
 
 def _texts(folder: Directory, wanted: set[str], first: set[str]) -> tuple[dict[str, str], str]:
-    """(texts by id; why some were not found). first: shards to begin with: stages name theirs like their input's."""
+    """Return (texts by id, why some were not found). first: shards to read first, named like the stage's own."""
     from marin.data.documents import read_keyed, shard_names
 
     until, found = time.monotonic() + LOOK_SECONDS, dict[str, str]()
@@ -97,10 +97,10 @@ def _texts(folder: Directory, wanted: set[str], first: set[str]) -> tuple[dict[s
 
 
 def _items(looked: Looked, record: Record, details: list[dict[str, Any]]) -> dict[tuple[int, str], str]:
-    """Test items that removed documents hold, by the number of their evaluation among the step's, and their id."""
+    """Return test items in removed documents, by (number of the evaluation in the step, id of the item)."""
     wanted = {hit for each in details for hit in _hits(each)}
     against, found = record.config.get("against", []), dict[tuple[int, str], str]()
-    with suppress(MarinError, OSError):  # the evidence names them all the same
+    with suppress(MarinError, OSError):  # the evidence names the items in any case
         for number in {number for number, _ in wanted if number < len(against)}:
             _, suite = looked.find(str(against[number]).rpartition("#")[2])
             for entry in contents(looked.inventory, suite, whole=False).read(0) if suite is not None else ():
@@ -110,6 +110,6 @@ def _items(looked: Looked, record: Record, details: list[dict[str, Any]]) -> dic
 
 
 def _hits(detail: dict[str, Any]) -> set[tuple[int, str]]:
-    """(number of the evaluation, id of the item) that `Decontaminate` found in a document."""
+    """Return (number of the evaluation, id of the item) of each item that `Decontaminate` found in a document."""
     hits = detail.get("hits", ())
     return {(int(hit["against"]), str(hit["item"])) for hit in hits if {"against", "item"} <= set(hit)}

@@ -1,4 +1,4 @@
-"""What there is in a store: experiments, runs, steps at work, outputs."""
+"""Lists of a store's content: experiments, runs, steps at work, outputs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ RUNS, STEPS, OUTPUTS = 20, 500, 100  # of one page
 
 
 def home(looked: Looked) -> dict[str, Any]:
-    """Experiments with their last runs and pages, the latest runs, what is at work, and outputs by kind."""
+    """Return experiments with their last runs and pages, the latest runs, steps at work, and outputs by kind."""
     names = run_names(looked.store)
     last = {experiment_of(name): name for name in names}
     runs = {run.name: run for run in past_runs(looked.store, sorted({*last.values(), *names[-RUNS:]}))}
@@ -44,7 +44,7 @@ def home(looked: Looked) -> dict[str, Any]:
             }
             for name in experiments
         ],
-        "pages": pages[""],  # of no experiment that is known
+        "pages": pages[""],  # of no known experiment
         "runs": [runs[name] for name in reversed(names[-RUNS:])],
         "all_runs": len(names),
         "at_work": store_statuses(looked.store),
@@ -53,7 +53,7 @@ def home(looked: Looked) -> dict[str, Any]:
 
 
 def pages_of(looked: Looked, experiments: list[str]) -> dict[str, list[str]]:
-    """Names of pages by the experiment that each is of; "" for none of these."""
+    """Return the names of pages by experiment; "" for pages of none of these."""
     found: dict[str, list[str]] = {name: [] for name in ("", *experiments)}
     for page in looked.store.objects.list(PAGES):
         if page.endswith(".html"):
@@ -64,14 +64,14 @@ def pages_of(looked: Looked, experiments: list[str]) -> dict[str, list[str]]:
 
 @lru_cache(maxsize=1000)
 def _answer(store: Store, page: str, version: str) -> str:
-    """What a page says first. version: of its bytes, so that each is read once."""
+    """Return a page's answer. version: of its bytes, so that each version is read once."""
     content = store.objects.read(f"{PAGES}/{page}") or b""
     found = re.search(rb'<meta name="marin-answer" content="([^"]*)">', content)
     return unescape(found[1].decode(errors="replace")) if found else ""
 
 
 def runs_of(looked: Looked, experiment: str, before: str = "") -> tuple[list[PastRun], str]:
-    """(newest first, of one experiment or "" for all; the one from which the next page goes on, "" at the end)."""
+    """Return (runs, newest first; start of the next page, "" at the end). experiment: "" for all."""
     names = [
         name
         for name in reversed(run_names(looked.store))
@@ -81,14 +81,14 @@ def runs_of(looked: Looked, experiment: str, before: str = "") -> tuple[list[Pas
 
 
 def events_of(run: PastRun) -> tuple[list[dict[str, Any]], int]:
-    """(the last event of each step, the latest first; how many are left out)."""
+    """Return (the last event of each step, latest first; number of steps left out)."""
     last = {str(event["identity"]): event for event in run.events if {"step", "identity"} <= event.keys()}
     newest = sorted(last.values(), key=lambda event: str(event.get("when", "")), reverse=True)
     return newest[:STEPS], max(len(newest) - STEPS, 0)
 
 
 def outputs_page(looked: Looked, words: str, kind: str, experiment: str, first: int) -> dict[str, Any]:
-    """Outputs with their warnings. words: part of a name, or the first digits of an identity."""
+    """Return outputs with their warnings. words: part of a name, or the first digits of an identity."""
     every = looked.inventory.newest_first()
     found = [
         record

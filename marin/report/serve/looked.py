@@ -1,4 +1,4 @@
-"""The store as it was a moment ago: read once for all views, and again when that is too long ago."""
+"""The store as it was a moment ago. All views share one look; an old look is replaced."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from marin.store.record import Record
 from marin.store.revocation import revoked
 from marin.store.store import Store
 
-STALE_SECONDS = 2.0  # a look is used so long at least,
-STALE_SHARE = 10  # and so many times as long as it took: a large store is not read without end
+STALE_SECONDS = 2.0  # the least time that a look is used,
+STALE_SHARE = 10  # and as a multiple of the time that it took, so that a large store is not read without end
 SHOWN_FAULTS = 5
 
 
 class Looked:
-    """What is committed, what was made from what, what is revoked: all of one moment."""
+    """One moment of a store: committed outputs, lineage and revocations."""
 
     def __init__(self, store: Store) -> None:
         began = time.monotonic()
@@ -39,17 +39,20 @@ class Looked:
         return self.lineage.unreadable
 
     def claims(self, outputs: Iterable[Output]) -> dict[Output, list[Claim]]:
-        """Worst first."""
+        """Return the claims about each output, worst first."""
         with self._lock:
             return self._claims.of(outputs)
 
     def store_claims(self) -> StoreClaims:
-        """For a reader of its own, in its own thread."""
+        """Return a copy for a reader in a thread of its own."""
         return StoreClaims(self.store, self.lineage, self._claims.revocations)
 
     def find(self, identity: str) -> tuple[str, Record | None]:
-        """A step by the first digits of its identity: the whole identity, and its record, also one that was replaced or
-        taken away; None where the step has no output. Raises UnknownStep for what names none, or several."""
+        """Return the whole identity of a step, and its record, by the first digits of the identity.
+
+        The record may be replaced or deleted; it is None if the step has no output. Raises UnknownStep if no step fits,
+        or several.
+        """
         if len(identity) < SHORTEST or not set(identity) <= set("0123456789abcdef"):
             raise UnknownStep(f"{identity[:80]!r} is no identity: wanted at least {SHORTEST} of its digits, 0-9a-f")
         former = {output.identity: record for output, record in self.lineage.records.items()}
@@ -57,18 +60,18 @@ class Looked:
         known = records.keys() | self.inventory.leased | self.inventory.damage.keys()
         found = sorted(each for each in known if each.startswith(identity))
         if len(found) != 1:
-            advice = "give more digits" if found else "the list of outputs has those that there are"
+            advice = "give more digits" if found else "see the list of outputs"
             raise UnknownStep(f"{identity} begins the identity of {counted(len(found), 'step')} here; {advice}")
         return found[0], records.get(found[0])
 
     def is_committed(self, record: Record) -> bool:
-        """Rather than replaced or taken away."""
+        """Return whether the record is the current one, neither replaced nor deleted."""
         return self.inventory.records.get(record.identity) is record
 
     def warnings(self, records: Iterable[Record], *, thorough: bool = False) -> dict[Output, list[Claim]]:
-        """What nobody who looks at these outputs may miss. Reads none of their files.
+        """Return warnings that every reader of these outputs must see. Reads no content of their files.
 
-        thorough: also of outputs in a bucket, where looking at their files is a round trip each.
+        thorough: check the files of outputs in a bucket too, with a round trip each.
         """
         found: dict[Output, list[Claim]] = {}
         by_output = {output_of(record): record for record in records}
@@ -81,7 +84,7 @@ class Looked:
         return found
 
     def _faults(self, record: Record) -> Iterator[Claim]:
-        """As far as names, sizes and times tell."""
+        """Yield faults in names, sizes and times of the output's files."""
         try:
             output = self.store.output(record)
             stamp = output.stamp() if output.is_local and record.stamp else ""

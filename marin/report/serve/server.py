@@ -1,4 +1,4 @@
-"""HTTP on loopback: who may ask, and what every answer forbids the browser to do with it."""
+"""An HTTP server on loopback: which requests it answers, and what each answer forbids the browser."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from marin.store.store import Store
 
 LOG = logging.getLogger(__name__)
 HOST = "127.0.0.1"
-# Whatever the port: a tunnel (ssh -L) has another one. A web page elsewhere, whose name was made to lead to 127.0.0.1,
-# says its own name here.
+# Any port is fine, because a tunnel (ssh -L) has another one. A web page elsewhere whose name resolves to 127.0.0.1
+# sends its own name here, and is refused.
 LOOPBACK = re.compile(r"(127\.0\.0\.1|localhost|\[::1\])(:\d{1,5})?", re.IGNORECASE)
 HEADERS = {
     "Cache-Control": "no-store",
@@ -29,17 +29,17 @@ HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
 }
-SILENCE_SECONDS = 60  # after which a browser that neither asks nor reads is left
+SILENCE_SECONDS = 60  # after which a browser that neither sends nor reads is disconnected
 
 
 class Server(ThreadingHTTPServer):
-    """Answers at ``address``, whose first part is a secret. Raises OSError if the port cannot be had."""
+    """A server at ``address``, whose first part is a secret. Raises OSError if the port is not available."""
 
     daemon_threads = True
     request_queue_size = 64
 
     def __init__(self, store: Store, port: int) -> None:
-        """port: 0 for any that is free."""
+        """port: 0 for any free one."""
         super().__init__((HOST, port), _Handler)
         self.token = secrets.token_urlsafe(32)
         self.site = Site(store, f"/{self.token}/")
@@ -49,7 +49,7 @@ class Server(ThreadingHTTPServer):
         return f"http://{HOST}:{self.server_port}{self.site.base}"
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A browser that left is no error; of anything else a line, never with the address."""
+        """Log any error in a line without the address. A browser that disconnected is no error."""
         error = sys.exception()
         if not isinstance(error, ConnectionError | TimeoutError):
             LOG.error(redacted(f"{type(error).__name__}: {error}").replace(self.token, "…"))
@@ -73,7 +73,7 @@ class _Handler(BaseHTTPRequestHandler):
     do_HEAD = do_GET
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
-        if code == HTTPStatus.NOT_IMPLEMENTED:  # what the parent says of a method without a do_…
+        if code == HTTPStatus.NOT_IMPLEMENTED:  # the parent's answer to a method without a do_…
             code, message = HTTPStatus.METHOD_NOT_ALLOWED, "everything here is for reading: GET and HEAD"
         text = message or HTTPStatus(code).phrase
         self._send(Answer(f"{text}\n".encode(errors="replace"), status=code, kind="text/plain; charset=utf-8"))
@@ -93,7 +93,7 @@ class _Handler(BaseHTTPRequestHandler):
         return "marin"
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Nothing: the address is a secret."""
+        """Log nothing: the address is a secret."""
 
 
 def _bytes(text: str) -> bytes:

@@ -1,4 +1,4 @@
-"""From an address to a page: which view it means, and what it may do in the browser."""
+"""From an address to a page: the view that the address means, and the page's rights in the browser."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from marin.store.store import Store
 
 LOG = logging.getLogger(__name__)
 PAGE = "marin.report.page"
-# No script runs on these pages, nothing is fetched from elsewhere, no frame holds them.
+# These pages run no script, fetch nothing from elsewhere, and stand in no frame.
 CLOSED = "default-src 'none'; base-uri 'none'; frame-ancestors 'none'"
 POLICY = f"{CLOSED}; style-src 'self'; img-src data:; form-action 'self'"
 STEPS = '{"step":"../step/"}'  # where an experiment's page finds its steps
@@ -53,7 +53,7 @@ class Answer:
 
 
 class Query:
-    """What stands behind the question mark of an address."""
+    """The part of an address behind the question mark."""
 
     def __init__(self, values: Mapping[str, list[str]]) -> None:
         self.values = values
@@ -62,7 +62,7 @@ class Query:
         return self.values.get(name, [""])[-1]
 
     def number(self, name: str, default: int = 0) -> int:
-        """At least 0. Raises BadField."""
+        """Return a number, at least 0. Raises BadField."""
         given = self.text(name)
         if given and not re.fullmatch(r"\d{1,15}", given, re.ASCII):
             raise BadField(f"{name} is {given[:40]!r}; wanted a whole number from 0 on")
@@ -70,7 +70,7 @@ class Query:
 
 
 class Site:
-    """base: what every address begins with, ``/<secret>/``. Answers any thread."""
+    """The views of a store. base: beginning of every address, ``/<secret>/``. Answers any thread."""
 
     def __init__(self, store: Store, base: str) -> None:
         self.store, self.base = store, base
@@ -91,7 +91,7 @@ class Site:
         )
 
     def answer(self, parts: list[str], query: Mapping[str, list[str]]) -> Answer:
-        """parts: of the path below base. Every failure is a page that says what is wrong."""
+        """Return the answer. parts: of the path below base. A failure becomes a page that names the error."""
         try:
             return self._answer(parts, Query(query))
         except MarinError as error:
@@ -99,13 +99,13 @@ class Site:
                 return self._error(HTTPStatus.NOT_FOUND, "Not there", str(error))
             status = HTTPStatus.BAD_REQUEST if isinstance(error, BadField) else HTTPStatus.INTERNAL_SERVER_ERROR
             return self._error(status, "This cannot be shown", str(error))
-        except Exception as error:  # a fault of one view must not be the end of the others
+        except Exception as error:  # a fault of one view must not end the others
             LOG.error(redacted(traceback.format_exc()).replace(self.base, "/…/"))
             text = f"{type(error).__name__}: {error}"
             return self._error(HTTPStatus.INTERNAL_SERVER_ERROR, "This view failed; the others may work", text)
 
     def _look(self) -> Looked:
-        """At the store: one that is not too old."""
+        """Return a look at the store that is not too old."""
         with self._lock:
             if self._looked is None or time.monotonic() > self._looked.until:
                 self._looked = Looked(self.store)
@@ -133,7 +133,7 @@ class Site:
                 return self._page("runs.html", look=self._look(), runs=runs, before=before, query=query)
             case ["run", name]:
                 if name not in run_names(self.store):
-                    raise UnknownStep(f"no run is called {name!r}; the list of runs has those that there are")
+                    raise UnknownStep(f"no run is called {name!r}; see the list of runs")
                 run = run_called(self.store, name)
                 events, left_out = listing.events_of(run)
                 return self._page("run.html", look=self._look(), run=run, events=events, left_out=left_out)
@@ -149,10 +149,10 @@ class Site:
             case ["step", identity, view, *path]:
                 return self._step(identity, view, "/".join(path), query)
             case _:
-                raise UnknownStep("there is no such page; the top of this one leads to all that there are")
+                raise UnknownStep("there is no such page; begin at the top of this one")
 
     def _step(self, identity: str, view: str, path: str, query: Query) -> Answer:
-        """What a step made, seen in one way or another."""
+        """Return one view of a step's output."""
         looked = self._look()
         whole, record = looked.find(identity)
         if view == "log" and not path:
@@ -160,7 +160,7 @@ class Site:
             name = record.name if record is not None else whole[:12]
             return self._page("text.html", look=looked, record=record, title=f"{name}: log", text=log, cut=cut)
         if record is None or not (looked.is_committed(record) or view == "record"):
-            raise UnknownStep(f"nothing that can be read is committed of {whole[:12]} now; its own page says more")
+            raise UnknownStep(f"nothing is committed now for {whole[:12]} that this view could show; see its own page")
         known: dict[str, Any] = {
             "look": looked,
             "record": record,
@@ -210,10 +210,13 @@ class Site:
         )  # fmt: skip
 
     def _experiment_page(self, name: str) -> Answer:
-        """A page as a run wrote it, with links to its steps. What a store holds may be anybody's: only our own script
-        may run, and nothing in the page can have the browser tell others this address."""
+        """Return a page as a run wrote it, with links to its steps.
+
+        Anybody may have written to the store. Only our own script may run, and nothing in the page can make the browser
+        tell others this address.
+        """
         if name not in self.store.objects.list(PAGES):
-            raise UnknownStep(f"no page is called {name!r}; the list of experiments has those that there are")
+            raise UnknownStep(f"no page is called {name!r}; see the list of experiments")
         page = (self.store.objects.read(f"{PAGES}/{name}") or b"").decode(errors="replace")
         known = {identity[:12] for identity in self._look().inventory.records}
         page = re.sub(r"(?i)<meta|referrerpolicy", "<x-gone", page)
@@ -224,7 +227,7 @@ class Site:
         page = re.sub(r"<code>([0-9a-f]{12})</code>", linked, page)
         page = re.sub(r'href="file://[^"]*[-/]([0-9a-f]{12})\.\d+/\.marin/log\.txt"', r'href="../step/\1/log"', page)
         page = page.replace("<header>", '<header><p><a href="../">← the store</a></p>', 1)
-        # Pages of any version hold data that today's script draws, or nothing for it; what else would run is dropped.
+        # Pages of any version hold data for today's script, or none. Any other script is dropped.
         page = SCRIPT.sub(lambda found: found[0] if JSON.search(found[1]) else "", page)
         before, end, after = page.rpartition("</body>")
         own = f'<script type="application/json" id="marin-store">{STEPS}</script><script>{figures.script()}</script>'
@@ -235,17 +238,17 @@ class Site:
 
 @cache
 def _digest() -> str:
-    """The script of pages, as a source that a policy allows."""
+    """Return the script of pages as a source that a policy can allow."""
     return f"'sha256-{base64.b64encode(hashlib.sha256(figures.script().encode()).digest()).decode()}'"
 
 
 def _wanted(query: Mapping[str, object]) -> str:
-    """As it stands behind a question mark; what is empty is left out."""
+    """Return a query as it stands in an address, without empty values."""
     return urlencode({name: str(value) for name, value in query.items() if value not in ("", None)}, errors="replace")
 
 
 def _address(value: object, **query: object) -> str:
-    """A part of a path, or a path; with a query whose empty values are left out."""
+    """Return a path or a part of one, with a query without empty values."""
     asked = _wanted(query)
     path = quote(str(value), safe="/", errors="surrogateescape")
     return f"{path}?{asked}" if asked else path

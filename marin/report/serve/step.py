@@ -1,4 +1,4 @@
-"""Everything that the store tells of one step: how it was made, what from, what of it, and whether to trust it."""
+"""Everything in the store about one step: how it was built, its inputs, its readers, and whether to trust it."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ from marin.store.verifications import last_verified
 from marin.training.checkpoint import SAMPLES
 from marin.training.metrics import parse_metrics
 
-INPUTS, FILES, NODES = 200, 300, 200  # that are listed
+INPUTS, FILES, NODES = 200, 300, 200  # listed at most
 DEPTH = 6  # levels of a lineage
-LINE, LONGEST_VALUE = 140, 4_000  # characters of a field on one line, and at all
+LINE, LONGEST_VALUE = 140, 4_000  # characters of a field on one line, and in total
 LONGEST_RECORD = 400_000
 LOG_BYTES = 400_000  # from its end
 LAST_LINES = 30  # of the log, on the page of the step
 _COLOUR = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
-_REFERENCE = re.compile(r"#([0-9a-f]{12})\b")  # how a record's fields name another step
+_REFERENCE = re.compile(r"#([0-9a-f]{12})\b")  # another step in a record's fields
 
 
 def step_page(looked: Looked, identity: str) -> dict[str, Any]:
-    """Of a step without an output: only how it stands, and its log. identity: its first digits. Raises UnknownStep."""
+    """Return the page. Without an output it has only status and log. identity: first digits. Raises UnknownStep."""
     identity, record = looked.find(identity)
     store, status = looked.store, status_of(looked.store, identity)
     log = "\n".join(log_text(store, status.log)[0].splitlines()[-LAST_LINES:])
@@ -51,16 +51,16 @@ def step_page(looked: Looked, identity: str) -> dict[str, Any]:
     output, is_committed = output_of(record), looked.is_committed(record)
     warnings = looked.warnings([record], thorough=True)[output]
     files: list[FileEntry] = []
-    with suppress(MarinError):  # a warning says so
+    with suppress(MarinError):  # a warning reports the error
         files = store.manifest(record) if is_committed else []
     return {
         **about,
         "name": record.name,
         "is_committed": is_committed,
         "warnings": warnings,
-        "notes": [note for note in looked.claims([output])[output] if note not in warnings],  # of how it came about
+        "notes": [note for note in looked.claims([output])[output] if note not in warnings],  # on its origin
         "claims": audit_record(store, looked.lineage, record),
-        "verified": last_verified(store).get(record.attempt, ""),  # when `marin audit --bytes` found its bytes right
+        "verified": last_verified(store).get(record.attempt, ""),  # when `marin audit --bytes` last found no damage
         "views": _views(record) if is_committed else (),
         "fields": [(name, *_value(value)) for name, value in without_credentials(record.config).items()],
         "files": files,
@@ -70,16 +70,16 @@ def step_page(looked: Looked, identity: str) -> dict[str, Any]:
 
 
 def _wrote(store: Store, folder: str) -> Table | None:
-    """Of a training with prompts, also of one that runs. folder: of its samples, below the store."""
+    """Return the samples of a training with prompts, running or not. folder: of the samples, below the store."""
     content = store.objects.read(f"{folder}/{SAMPLES}")
     lines: list[dict[str, Any]] = []
-    with suppress(CorruptRecord):  # what can be said of a damaged output stands elsewhere
+    with suppress(CorruptRecord):  # another part of the page reports damage
         lines = parse_metrics(content or b"", SAMPLES)
     return written_table("What it writes", lines) if lines else None
 
 
 def _views(record: Record) -> list[tuple[str, str]]:
-    """(address below the step, what is there): what this kind of output can be looked at as."""
+    """Return (address below the step, title) of each view of this kind of output."""
     found = [("contents", {"tokens": "documents, decoded"}.get(record.kind, record.kind))]
     if record.kind == "tokens":
         found.insert(0, ("tokens", "sequences, token by token"))
@@ -91,7 +91,7 @@ def _views(record: Record) -> list[tuple[str, str]]:
 
 
 def _value(value: object) -> tuple[str, str]:
-    """(as text, identity of the step that it names)"""
+    """Return (the value as text, identity of the step that the value names)."""
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
     if len(text) > LINE and not isinstance(value, str):
         text = json.dumps(value, ensure_ascii=False, default=str, indent=1)
@@ -101,7 +101,7 @@ def _value(value: object) -> tuple[str, str]:
 
 
 def _lineage(looked: Looked, record: Record, direction: Direction) -> list[tuple[int, About, str]]:
-    """Lines of it: level, what it says, and identity, "" where it stands for several."""
+    """Return the lines of a lineage: (level, text, identity; "" for several outputs)."""
     tree = LineageTree(direction, [output_of(record)], looked.lineage, looked.store_claims())
     roots, further = tree.tree(depth=DEPTH, every=False)
     found = [
@@ -117,7 +117,7 @@ def _lineage(looked: Looked, record: Record, direction: Direction) -> list[tuple
 
 
 def log_text(store: Store, name: str) -> tuple[str, bool]:
-    """The end of a log, without colours and credentials; True if that is not all of it."""
+    """Return (the end of a log, without colours and credentials; True if the log is longer)."""
     if not name:
         return "", False
     start = 0

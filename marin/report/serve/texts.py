@@ -1,4 +1,4 @@
-"""One page of what an output or a file of it holds: so many entries from one on, or those that hold some words."""
+"""One page of an output's content, or of one of its files: a range of entries, or entries that hold some words."""
 
 from __future__ import annotations
 
@@ -13,36 +13,36 @@ from typing import Any, cast
 from marin.report.contents import Contents, Entry, Form
 from marin.report.words import measured
 
-ENTRIES = {Form.TEXTS: 20, Form.ROWS: 50, Form.SAMPLED: 100, Form.LINES: 500}  # of one page
-SEARCH_SECONDS = 4.0  # after which a page shows what was found, and says how far it came
-CUT = 3000  # characters of a text in a page of many
-PART = 200_000  # of a text that has a page of its own
-BEFORE = 300  # what is shown before the words that were found
+ENTRIES = {Form.TEXTS: 20, Form.ROWS: 50, Form.SAMPLED: 100, Form.LINES: 500}  # on one page
+SEARCH_SECONDS = 4.0  # after which a page shows the entries found so far, and how far the search came
+CUT = 3000  # characters of a text on a page of many
+PART = 200_000  # characters of a text on a page of its own
+BEFORE = 300  # characters before the words that were found
 CELL, COLUMNS = 300, 24  # characters of a cell, columns of a table
 
 
 @dataclass(frozen=True)
 class Shown:
-    """An entry, or a part of it."""
+    """An entry, or a part of one."""
 
     number: int  # from 0
     title: str
-    pieces: list[tuple[str, bool]]  # text, and whether it is what was searched for
-    start: int  # characters before the first one shown,
+    pieces: list[tuple[str, bool]]  # (text, whether it matches the search)
+    start: int  # characters before the first shown one,
     rest: int  # and after the last one
     cells: Mapping[str, str] = MappingProxyType({})  # of a row
 
 
 def page_of(contents: Contents, first: int, words: str = "", most: int = 0) -> dict[str, Any]:
-    """words: only entries that hold them, in whatever case, with title and metadata; as many as are found in time.
+    """Return the page. words: only entries that hold them in title, text or metadata, in any case, found in time.
 
-    most: entries, where not as many as usual.
+    most: number of entries, if not the usual one.
     """
     wanted, until = words.casefold(), None
     most, found = most or ENTRIES[contents.form], list[Shown]()
     number, following, out_of_time = first, None, False
     for number, entry in enumerate(contents.read(first), start=first):
-        if until is None:  # the way to the first one does not count
+        if until is None:  # time before the first entry does not count
             until = time.monotonic() + SEARCH_SECONDS
         elif len(found) == most or time.monotonic() > until:
             following, out_of_time = number, len(found) < most
@@ -56,7 +56,7 @@ def page_of(contents: Contents, first: int, words: str = "", most: int = 0) -> d
     columns = list(dict.fromkeys(name for row in found for name in row.cells))[:COLUMNS]
     return {
         "form": contents.form,
-        "total": contents.total,  # None: only reading would tell
+        "total": contents.total,  # None if only reading tells
         "first": first,
         "entries": found,
         "looked_through": number - first,
@@ -67,7 +67,7 @@ def page_of(contents: Contents, first: int, words: str = "", most: int = 0) -> d
 
 
 def entry_at(contents: Contents, number: int, start: int = 0) -> Shown | None:
-    """One entry, a long text from this character on; None if there is no such entry."""
+    """Return one entry, a long text from this character on; None if there is no such entry."""
     entry = next(contents.read(number), None)
     if entry is None:
         return None
@@ -77,7 +77,7 @@ def entry_at(contents: Contents, number: int, start: int = 0) -> Shown | None:
 
 
 def _text(form: Form, entry: Entry, indent: int | None = None) -> str:
-    """Of a row, its JSON."""
+    """Return the text of an entry, or the JSON of a row."""
     if form in (Form.TEXTS, Form.LINES):
         return entry.text
     return json.dumps(entry.data, ensure_ascii=False, indent=indent, default=str)
@@ -86,7 +86,7 @@ def _text(form: Form, entry: Entry, indent: int | None = None) -> str:
 def shown(
     number: int, title: str, text: str, words: str = "", cells: Mapping[str, str] = MappingProxyType({})
 ) -> Shown:
-    """A text as it stands among others: its beginning, or what is around the words."""
+    """Return a text among others: its beginning, or the part around the words."""
     found = re.search(re.escape(words), text, re.IGNORECASE) if words else None
     start = max(found.start() - BEFORE, 0) if found is not None and found.end() > CUT else 0
     part = text[start : start + CUT]

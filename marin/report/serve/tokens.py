@@ -1,4 +1,4 @@
-"""Sequences of a token store as a training run reads them: every token by itself, and where documents end."""
+"""Sequences of a token store as a training run reads them: every single token, and the ends of documents."""
 
 # pyright: basic
 from __future__ import annotations
@@ -9,12 +9,12 @@ from marin.report.contents import tokenizer_of
 from marin.report.serve.looked import Looked
 from marin.store.record import Record
 
-SEQUENCES, LENGTH = 4, 256  # of one page; tokens of a sequence, unless somebody asks for another length
+SEQUENCES, LENGTH = 4, 256  # sequences of a page; tokens of a sequence, unless the reader chooses a length
 SHORTEST, LONGEST = 8, 8192
 
 
 def tokens_page(looked: Looked, record: Record, first: int, length: int) -> dict[str, Any]:
-    """Some sequences of this length from the first on. Their ids alone if the store holds no tokenizer for them."""
+    """Return some sequences of this length from the first on: ids only if the store has no tokenizer for them."""
     import numpy as np
     from tokenizers.decoders import DecodeStream
 
@@ -23,7 +23,7 @@ def tokens_page(looked: Looked, record: Record, first: int, length: int) -> dict
 
     store, folder = TokenStore.open(looked.store.output(record)), tokenizer_of(looked.inventory, record)
     length = min(max(length, SHORTEST), LONGEST)
-    total = -(-store.meta.tokens // length)  # the last one may be short
+    total = -(-store.meta.tokens // length)  # the last sequence may be short
     first = min(first, max(total - 1, 0))
     tokenizer = load_tokenizer(folder).tokenizer if folder is not None else None
     sequences: list[dict[str, Any]] = []
@@ -37,8 +37,8 @@ def tokens_page(looked: Looked, record: Record, first: int, length: int) -> dict
         sequences.append(
             {
                 "number": number,
-                "document": document,  # that holds its first token,
-                "token": start - int(store.offsets[document]),  # which is this one of the document
+                "document": document,  # the document that holds its first token,
+                "token": start - int(store.offsets[document]),  # and the place of the token in the document
                 "tokens": _tokens(ids, ends, stream, tokenizer),
             }
         )
@@ -49,8 +49,10 @@ def tokens_page(looked: Looked, record: Record, first: int, length: int) -> dict
 def _tokens(
     ids: list[int], ends: dict[int, int], stream: Any, tokenizer: Any
 ) -> list[tuple[list[int], str, int | None]]:
-    """(ids, text, document that ends there). Text as a reader would stream it: a token that ends inside a character
-    stands with those that complete it."""
+    """Return (ids, text, document that ends there).
+
+    The text is streamed: a token that ends inside a character is joined with the tokens that complete the character.
+    """
     found: list[tuple[list[int], str, int | None]] = []
     waiting: list[int] = []
     for position, token in enumerate(ids):
