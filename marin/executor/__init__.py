@@ -1,6 +1,6 @@
-"""Carries out a plan: leases, attempts, commits, in dependency order.
+"""Run a plan in dependency order: leases, attempts, commits.
 
-Enters: a plan. ``scheduler`` hands attempts to a backend, ``attempt`` runs one step, ``commit`` makes its output
-visible in an order that no crash can spoil. Leaves: committed outputs, logs and the events of the run. What a failure
-does not touch goes on.
+In: a plan. ``scheduler`` hands attempts to a backend, ``attempt`` runs one step, and ``commit`` makes the output
+visible in an order that no crash can spoil. Out: committed outputs, logs and the events of the run. A failure stops
+only the steps that depend on it.
 """

@@ -1,4 +1,4 @@
-"""One attempt at one step: take the lease, run, describe what was written, commit. Runs in a worker."""
+"""One attempt at one step, in a worker: take the lease, run, describe the files, commit."""
 
 from __future__ import annotations
 
@@ -56,11 +56,11 @@ def no_capture(_store: Store, _log: str) -> AbstractContextManager[None]:
 def attempt(
     job: Job, mapper: Mapper, capture: Capture = no_capture, watch: Watch | None = None, hosts: Hosts | None = None
 ) -> Outcome:
-    """Make the step unless somebody else has it. Never raises for what run() does wrong.
+    """Build the step unless somebody else has its lease. Never raises for an error in run().
 
-    capture(store, log): a context in which the process's output goes to that log, where the backend can do that.
-    watch: judges whether who has it is dead, where nobody has told the job so. hosts: that were reserved for it, where
-    it runs on an accelerator of a cluster.
+    capture(store, log): a context that sends the process's output to the log, if the backend can do that. watch: judges
+    whether another holder is dead, if the job does not say so. hosts: reserved for the attempt, if it runs on an
+    accelerator of a cluster.
     """
     store = _store(job.prefix, os.getpid())
     step = job.step
@@ -110,7 +110,7 @@ def attempt(
         stop.disarm(lease.stop_beating)
         if context.used_state and not lease.lost:
             with suppress(MarinError, OSError):
-                if context.input_check.was_rewritten():  # nobody knows from which bytes the work in progress is
+                if context.input_check.was_rewritten():  # the work in progress may come from wrong bytes
                     store.clear_state(step.identity)
                 elif seen is not None:
                     context.note_reads(seen)
@@ -123,7 +123,7 @@ def attempt(
     with suppress(StoreError):
         store.objects.flush(log)
     if context.used_state:
-        with suppress(MarinError, OSError):  # what stays is known by its marker, and not gone on with
+        with suppress(MarinError, OSError):  # the marker shows that what remains is old, so no attempt continues it
             store.clear_state(step.identity)
     return Outcome(ending=Ending.DONE, record=record, log=log, seconds=time.time() - started)
 
@@ -132,38 +132,38 @@ _COUNTED = {"documents": "documents", "tokens": "documents", "items": "items"}  
 
 
 def _must_hold_something(step: ExecutorStep[Any], artifact: Artifact) -> None:
-    """Raises EmptyOutput for an output without a document or item, unless the step says that it may be empty."""
+    """Raise EmptyOutput for an output without a document or item, unless the step allows an empty output."""
     unit = _COUNTED.get(artifact.kind, "")
     if unit and not artifact.facts()[unit] and not step.may_be_empty:
         raise EmptyOutput(
-            f"{step.name}: its output holds no {unit}. Look at its inputs; if that is right, give the step "
+            f"{step.name}: its output holds no {unit}. Look at its inputs; if they are right, give the step "
             "may_be_empty=True"
         )
 
 
 @functools.lru_cache(maxsize=4)
 def _store(prefix: str, _process: int) -> Store:
-    """A worker makes many attempts in one store. By process: connections do not survive a fork."""
+    """Return the worker's store for many attempts. One for each process: connections do not survive a fork."""
     return Store(prefix)
 
 
 def check_code(job: Job) -> CodeFingerprint:
-    """The code that this process read must be the code that was planned. Raises CodeChanged.
+    """Return the code that this process read. Raises CodeChanged if it is not the planned code.
 
-    A worker that starts after somebody edited a file would otherwise make an output whose record names other code.
-    Operators of a notebook or an interactive session travel with the job, so they are what was planned.
+    Without this check, a worker that starts after an edit would write an output whose record names other code.
+    Operators of a notebook or an interactive session travel with the job, so their code is the planned one.
     """
     code = code_fingerprint(job.step)
     if type(job.step).__module__ != "__main__" and code.digest != job.code:
         raise CodeChanged(
             f"the code of {job.step.name} changed between planning and running ({job.code[:12]} → {code.digest[:12]}); "
-            "run again: the plan will say what changed"
+            "run again: the plan will show the change"
         )
     return code
 
 
 def _failed(job: Job, store: Store, lease: Lease, error: BaseException, log: str, seconds: float) -> Outcome:
-    if lease.taken_by is not None:  # whatever stopped run(): its result does not count, the other one's does
+    if lease.taken_by is not None:  # the result of the new holder counts, however run() ended here
         with suppress(StoreError):
             store.log(log, f"{lease.lost}\n".encode(errors="backslashreplace"))
             store.objects.flush(log)

@@ -1,4 +1,4 @@
-"""Stopping work that must not go on: the code of a step whose lease was lost."""
+"""Stop work that must not go on: the code of a step whose lease was lost."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ WAKE = signal.SIGUSR2  # ends a system call that blocks; a step must not use it 
 
 
 class Stop:
-    """A way to raise LeaseLost in the thread that made this, from another one, until ``disarm``.
+    """Raises LeaseLost in the thread that made this object, on a call from another thread, until ``disarm``.
 
-    In the main thread it also ends a blocking system call; elsewhere it waits for the next bytecode.
+    In the main thread, it also ends a blocking system call. In another thread, it waits for the next bytecode.
     """
 
     def __init__(self) -> None:
@@ -34,11 +34,11 @@ class Stop:
             ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(self._thread), ctypes.py_object(LeaseLost))
 
     def disarm(self, quiet: Callable[[], None]) -> None:
-        """Nothing is raised after this. quiet: makes sure, and waits until, nobody calls ``now`` any more."""
+        """Raise nothing after this. quiet: waits until no thread calls ``now`` any more."""
         try:
             self._disarm(quiet)
         except LeaseLost:
-            self._disarm(quiet)  # it came this moment, and it comes once
+            self._disarm(quiet)  # it came at this moment, and comes only once
 
     def _disarm(self, quiet: Callable[[], None]) -> None:
         quiet()

@@ -1,4 +1,4 @@
-"""From a finished attempt to a committed output: lease, manifest, record, in an order that no crash can spoil."""
+"""From a finished attempt to a committed output: lease, manifest and record, in an order that no crash can spoil."""
 
 from __future__ import annotations
 
@@ -25,23 +25,23 @@ from marin.store.redaction import redacted, without_credentials
 from marin.store.revocation import revoked_bytes
 from marin.store.store import Store
 
-WORTH_SYNCING = 1.0  # seconds of work: to make less again costs hardly more than to sync its files
+WORTH_SYNCING = 1.0  # seconds of work; repeating less work costs hardly more than syncing its files
 
 
 @dataclass(frozen=True, kw_only=True)
 class Claim:
-    """What somebody wants to commit."""
+    """A wish to commit an output."""
 
     identity: str
     attempt_of: Callable[[int], str]  # the attempt's directory, by its token
-    replaces: str  # the attempt that was seen committed, "" if none
-    may_take_over: Callable[[LeaseDocument], bool]  # is the holder of this lease dead?
+    replaces: str  # the committed attempt that this one replaces, "" if none
+    may_take_over: Callable[[LeaseDocument], bool]  # whether the holder of this lease is dead
 
 
 def take_lease(store: Store, job: Job, watch: Watch | None = None) -> Lease | LeaseDocument | Record:
-    """The lease, or that of who has it, or what somebody committed since the plan was made. Raises StoreError.
+    """Return the lease, or another holder's lease, or a record committed since the plan was made. Raises StoreError.
 
-    watch: judges whether who has it is dead, where nobody has told the job so.
+    watch: judges whether another holder is dead, if the job does not say so.
     """
     step = job.step
     claim = Claim(
@@ -54,7 +54,7 @@ def take_lease(store: Store, job: Job, watch: Watch | None = None) -> Lease | Le
 
 
 def take(store: Store, claim: Claim) -> Lease | LeaseDocument | Record:
-    """The lease, or that of who has it, or what is committed and is not what the claim replaces. Raises StoreError."""
+    """Return the lease, another holder's lease, or a record that the claim does not replace. Raises StoreError."""
     content = store.objects.read(lease_name(claim.identity))
     now = parse_lease(content, lease_name(claim.identity)) if content else None
     if now is not None and now.state is State.COMMITTED and (newer := _committed_since(store, claim)) is not None:
@@ -65,11 +65,11 @@ def take(store: Store, claim: Claim) -> Lease | LeaseDocument | Record:
     try:
         newer = store.visible(claim.identity)
         if lease.before is not None and (newer is None or newer.attempt == claim.replaces):
-            newer = store.finish(claim.identity, lease.before) or newer  # we came between another's two last writes
+            newer = store.finish(claim.identity, lease.before) or newer  # a driver was between its last two writes
         if newer is not None and newer.attempt == claim.replaces and newer.token >= lease.token:
             lease.raise_token(newer.token, claim.attempt_of)
     except CorruptRecord:
-        newer = None  # the plan was told to make this step again; the commit replaces the garbled record
+        newer = None  # the plan was told to rebuild this step; the commit replaces the garbled record
     except MarinError:
         lease.release()
         raise
@@ -80,7 +80,7 @@ def take(store: Store, claim: Claim) -> Lease | LeaseDocument | Record:
 
 
 def _committed_since(store: Store, claim: Claim) -> Record | None:
-    """What another driver committed since the plan was made; visible from now on, if its writer died before that."""
+    """Return a record that another driver committed since the plan, and publish it if its writer died before that."""
     try:
         record = store.take_up(claim.identity)
     except CorruptRecord:
@@ -102,8 +102,8 @@ def commit(
 ) -> Record:
     """Describe the attempt's files and make them the committed output. Raises LeaseLost.
 
-    checked: how each input was checked, by identity. observed: what run() read that the job does not tell. notes: what
-    run() told people. costly: it was more work than ``started`` tells.
+    checked: how each input was checked, by identity. observed: further reads of run() that the job does not list.
+    notes: messages of run() to people. costly: the output took more work than ``started`` shows.
     """
     step, name = job.step, lease.document.attempt
     output = store.directory / name
@@ -113,8 +113,8 @@ def commit(
     content = content_digest(entries)
     if (revocation := revoked_bytes(store, root, content)) is not None:
         raise RevokedBytes(
-            f"{step.name} made the very bytes that were {revocation.describe()}. They are not committed: "
-            "change what makes them"
+            f"{step.name} wrote the very bytes that were {revocation.describe()}. They are not committed: "
+            "change the step or its inputs"
         )
     if job.restores is not None and root != job.restores.root:
         raise DifferentRebuild(_about_rebuild(job.restores, name, facts, entries))
@@ -160,17 +160,17 @@ def _about_rebuild(deleted: Record, attempt: str, facts: dict[str, Any], entries
     other = [f"{key} {then.get(key)} → {now.get(key)}" for key in {**then, **now} if then.get(key) != now.get(key)]
     different = ", ".join(other[:4]) or "as many files and bytes, with other content"
     return (
-        f"{deleted.name}: its output {deleted.attempt} was deleted, and made again it is different: {different}. It is "
-        f"not committed; what came out is in {attempt}. Put the old folder back from a copy, or take what comes out "
-        f"now with --rebuild {deleted.name}: what was made from the old bytes is then made again, too"
+        f"{deleted.name}: its output {deleted.attempt} was deleted, and its rebuild differs: {different}. It is not "
+        f"committed, and its files are in {attempt}. Put the old folder back from a copy, or take the new output with "
+        f"--rebuild {deleted.name}, which also rebuilds everything made from the old bytes"
     )
 
 
 def commit_alias(job: Job, original: Record, accepted: Acceptance | None, store: Store) -> Record | LeaseDocument:
-    """Let an output that exists serve this step too: nothing runs, nothing is copied.
+    """Let an existing output serve this step too. Nothing runs and nothing is copied.
 
-    accepted: who let the original stand although its code differs from today's. Raises StoreError; CorruptOutput if a
-    pinned output is not what it was.
+    accepted: the acceptance under which the original stands, if its code differs from today's. Raises StoreError, or
+    CorruptOutput if a pinned output has changed.
     """
     started, step = time.time(), job.step
     lease = take_lease(store, job)
@@ -220,16 +220,16 @@ def commit_mirrored(store: Store, lease: Lease, record: Record, entries: Iterabl
         durable = [
             MANIFEST,
             *(entry.path for entry in manifest),
-        ]  # it crossed a network, and the source may be gone next
+        ]  # the copy crossed a network, and the source may soon be gone
     _make_visible(store, lease, record, durable)
     if record.action and not record.alias_of:
         store.note_action(record)
 
 
 def _make_visible(store: Store, lease: Lease, record: Record, durable: Iterable[str] = ()) -> None:
-    """The one order of a commit: the record in the attempt, the point of no return, the record that everybody sees.
+    """Write in the one order of a commit: the record in the attempt, the point of no return, the visible record.
 
-    durable: files of the output that a power cut must not take; then it takes none of these three either.
+    durable: files of the output that must survive a power cut; the three writes then survive it too.
     """
     content, attempt = record.to_bytes(), lease.document.attempt
     store.objects.write(f"{attempt}/{RECORD}", content)

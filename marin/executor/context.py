@@ -1,4 +1,4 @@
-"""The Context that a real attempt hands to run()."""
+"""The Context that a real attempt passes to run()."""
 
 from __future__ import annotations
 
@@ -36,32 +36,32 @@ if TYPE_CHECKING:
     from marin.executor.shards import Made
     from marin.store.files.staging import Staging
 
-PARTS = "shards"  # in the work in progress
-MARK_SECONDS = 5.0  # of work that a process which dies may lose
-NOTE_SECONDS = 30.0  # at most so often is noted what an attempt with work in progress has read
+PARTS = "shards"  # folder in the work in progress
+MARK_SECONDS = 5.0  # of work that may be lost when a process dies
+NOTE_SECONDS = 30.0  # between two notes of what an attempt with work in progress has read
 
 type Told = Callable[[int, Any], None]
 type Mapper = Callable[[Callable[[Any], Any], Sequence[Any], Told], Any]
 
 
 class Hosts(Protocol):
-    """Reserved for one attempt, which runs on the first of them."""
+    """Hosts that are reserved for one attempt. The attempt runs on the first one."""
 
     @property
     def accelerator(self) -> Accelerator: ...
 
     def run[R](self, lead: Callable[[Host], R], follow: Callable[[Host], object]) -> R:
-        """As Context.on_hosts."""
+        """Run as Context.on_hosts does."""
         ...
 
 
 class StepContext:
-    """The Context that a real attempt hands to run()."""
+    """The Context that a real attempt passes to run()."""
 
     def __init__(self, job: Job, store: Store, lease: Lease, mapper: Mapper, hosts: Hosts | None = None) -> None:
         self.out = store.directory / lease.document.attempt
         self.used_state = False
-        self.outside: Mapping[str, str] = {}  # what the step says that it reads from outside, before it runs
+        self.outside: Mapping[str, str] = {}  # outside data that the step declares before it runs
         self._staging: Staging | None = None
         self._begun: WorkInProgress
         self._noted = -NOTE_SECONDS
@@ -69,7 +69,7 @@ class StepContext:
         self.tracker, self.profile = job.tracker, job.profile
         self.code = job.code
         self.accelerator = hosts.accelerator if hosts is not None else job.step.resources.accelerator
-        self.began_at = 0.0  # what its first progress said
+        self.began_at = 0.0  # the first progress that it reported
         self.notes: list[str] = []
         self._hosts, self._has_begun = hosts, False
         self._job, self._store, self._lease, self._mapper = job, store, lease, mapper
@@ -78,7 +78,7 @@ class StepContext:
 
     @property
     def state(self) -> Directory:
-        """Checked against what began it, and marked, on first use."""
+        """The work in progress. On first use it is compared with the attempt that began it, and marked."""
         if self.used_state:
             return self._state
         job, identity = self._job, self._job.step.identity
@@ -93,11 +93,11 @@ class StepContext:
         same = found == msgspec.structs.replace(begun, observed=observed)
         now = Present(type(job.step), Digests()).of(observed)
         if found is None:
-            self._store.clear_state(identity)  # what a removal left that was cut short
+            self._store.clear_state(identity)  # the rest of a removal that was cut short
         elif (same and observed == now) or job.keep_state:
-            observed = now  # where it is another, a person has accepted that
+            observed = now  # a person has accepted the difference, if there is one
         else:
-            self.log("the work in progress was made by other code or from other inputs: thrown away, starting over")
+            self.log("the work in progress came from other code or other inputs: it is thrown away, starting over")
             observed = Observed()
             self._store.clear_state(identity)
         self._begun = msgspec.structs.replace(begun, observed=observed)
@@ -107,13 +107,13 @@ class StepContext:
         return self._state
 
     def note_reads(self, seen: Observation) -> None:
-        """Beside the work in progress that an unfinished attempt leaves: what it read, and what those before it did."""
+        """Record, beside unfinished work in progress, what this attempt and earlier ones have read."""
         if self.used_state:
             observed = self.observed(seen, code_fingerprint(self._job.step), failed=True)
             self._store.mark_state(self._job.step.identity, msgspec.structs.replace(self._begun, observed=observed))
 
     def observed(self, seen: Observation, code: CodeFingerprint, *, failed: bool = False) -> Observed:
-        """What this attempt read, and what those did whose work it goes on with: the output is made of both."""
+        """Return what this attempt has read, and the earlier attempts whose work it continues."""
         now = describe(self._job.step, seen, code, self.outside, failed=failed)
         return self._begun.observed.joined(now) if self.used_state else now
 
@@ -170,9 +170,9 @@ class StepContext:
 
     @contextmanager
     def staged(self) -> Generator[None]:
-        """Paths of directories on an object store are local folders meanwhile; see marin.store.files.staging.
+        """Replace directories on an object store by local folders meanwhile; see marin.store.files.staging.
 
-        What is staged of the work in progress is kept when run() fails, unless it is somebody else's by then.
+        If run() fails, staged work in progress is kept, unless another driver has taken the lease by then.
         """
         if self.out.is_local:
             yield
@@ -194,7 +194,7 @@ class StepContext:
                 forget(self._state.url)
 
     def deliver(self) -> None:
-        """Upload what run() wrote below ``out.path``, where that is not the output itself."""
+        """Upload the files that run() wrote below ``out.path``, if the output is on an object store."""
         self._still_ours()
         if self._staging is not None:
             self._staging.must_hold_files()
@@ -214,7 +214,7 @@ class StepContext:
         now = time.monotonic()
         if self.used_state and now >= self._noted + NOTE_SECONDS and (seen := current()) is not None:
             self._noted = now
-            with suppress(MarinError, OSError):  # the end tells all of it, if it is not killed before
+            with suppress(MarinError, OSError):  # the end of the attempt notes all reads, unless it is killed before
                 self.note_reads(seen)
         self._lease.report(f"{done:,.0f}/{total:,.0f} {unit}" + (f" · {redacted(note)}" if note else ""))
 
@@ -231,10 +231,10 @@ class StepContext:
         self._still_ours()
         job = next((each for each in self._job.milestones.values() if each.step == milestone), None)
         if job is None:
-            raise KeyError(f"{milestone.name} is not a milestone that anybody asked {self._job.step.name} for")
+            raise KeyError(f"{milestone.name} is not a milestone that anybody requested from {self._job.step.name}")
         lease = self._wait_for(job)
         if isinstance(lease, Record):
-            return  # a worker that died after publishing it: its dependents may be reading
+            return  # a worker that died had published it already, and its dependents may be reading it
         started = time.time()
         lease.start_beating(lambda: None)
         try:
@@ -265,7 +265,7 @@ class StepContext:
         return Observed() if seen is None else self.observed(seen, code_fingerprint(self._job.step))
 
     def _wait_for(self, job: Job) -> Lease | Record:
-        """A worker that died while publishing on another machine has left a lease that nobody else watches."""
+        """Return the lease, or the record. A worker that died on another machine may have left an unwatched lease."""
         watch = Watch(expiry=job.expiry)
         return acquire_in_turn(lambda: take_lease(self._store, job, watch), lambda _: self._still_ours())
 

@@ -1,4 +1,4 @@
-"""Events of a run: one JSON line each, in the store, so that who ran what can be asked later."""
+"""Events of a run: one JSON line each, in the store, so that people can see later who ran what."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ from marin.store.process import this_process
 from marin.store.redaction import without_credentials
 from marin.store.store import Store
 
-SUBMITTED_GIT = "MARIN_GIT"  # variable of a submitted job: as str(GitRevision)
-WRITE_EVERY = 0.5  # seconds, of which the events are lost if the driver is killed
+SUBMITTED_GIT = "MARIN_GIT"  # variable of a submitted job: str(GitRevision)
+WRITE_EVERY = 0.5  # seconds; events of this time are lost if the driver is killed
 
 
 class Events:
-    """Writes ``.marin/runs/<time>-<experiment>.jsonl``, from its beginning until ``ended`` or ``stopped``."""
+    """Writes ``.marin/runs/<time>-<experiment>.jsonl``, from the run's beginning until ``ended`` or ``stopped``."""
 
     def __init__(self, store: Store, experiment: str) -> None:
         self.store = store
-        seconds, fraction = divmod(time.time_ns(), 1_000_000_000)  # read once: names sort as the runs began
+        seconds, fraction = divmod(time.time_ns(), 1_000_000_000)  # read once, so that names sort like the runs
         moment = f"{time.strftime('%Y%m%dT%H%M%S', time.localtime(seconds))}.{fraction // 1_000_000:03d}"
         self.name = f"{RUNS}/{moment}-{slug(experiment)}-{os.getpid()}.jsonl"
-        self._lines: list[bytes] = []  # that are not written yet
-        self._failed: MarinError | None = None  # why the last ones could not be written
+        self._lines: list[bytes] = []  # not written yet
+        self._failed: MarinError | None = None  # why the last lines could not be written
         self._lock = threading.Lock()
 
     def note(self, event: str, **details: object) -> None:
-        """Raises StoreError if an earlier event could not be written."""
+        """Add an event. Raises StoreError if an earlier event could not be written."""
         if self._failed is not None:
             raise self._failed
         line = {"when": time.strftime("%Y-%m-%d %H:%M:%S"), "event": event, **without_credentials(details)}
@@ -65,18 +65,18 @@ class Events:
         self.store.objects.flush(self.name)
 
     def began(self, command: str, git: str, scale: str, todo: int) -> None:
-        """todo: how many steps it sets out to make."""
+        """Record the beginning. todo: how many steps the run sets out to make."""
         me = this_process()
         self.note("began", command=command, git=git, scale=scale, todo=todo, who=str(me), holder=asdict(me))
         self._write()
         heartbeat_thread().add(self._beat, WRITE_EVERY)
 
     def watched(self, dashboard: str) -> None:
-        """dashboard: where the cluster of this run can be watched."""
+        """Record where people can watch the cluster of this run."""
         self.note("watched", dashboard=dashboard)
 
     def stopped(self, error: BaseException) -> None:
-        """Record that the run was cut short. If that cannot be written, ignore it: what stopped it matters more."""
+        """Record that the run was cut short. A failure to write is ignored: the reason for the stop matters more."""
         why = str(SIGNALS) if isinstance(error, KeyboardInterrupt) else f"{type(error).__name__}: {error}".rstrip(": ")
         with contextlib.suppress(MarinError):
             self._failed = None
@@ -101,17 +101,17 @@ class Events:
 
 
 class GitRevision(NamedTuple):
-    """Of a checkout."""
+    """The git revision of a checkout."""
 
     revision: str  # "" outside one or without git
-    is_dirty: bool  # are there uncommitted changes?
+    is_dirty: bool  # whether there are uncommitted changes
 
     def __str__(self) -> str:
         return f"{self.revision}{'+dirty' if self.is_dirty else ''}"
 
 
 def git_revision(folder: Path) -> GitRevision:
-    """Of what a folder was checked out from; of a submitted job, which has no checkout, what its submitter says."""
+    """Return the revision of a folder's checkout. A submitted job has no checkout and takes its submitter's."""
 
     def git(*arguments: str) -> str:
         try:

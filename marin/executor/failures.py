@@ -1,6 +1,6 @@
-"""What an exception is to a person: one line that names a place in the project's code, and the whole traceback.
+"""Show an exception to people: one line that names a place in the project's code, and the whole traceback.
 
-An exception that was raised in another process has a RemoteTraceback as its cause.
+An exception from another process has a RemoteTraceback as its cause.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from marin.fingerprint.origin import is_engine
 
 
 class RemoteTraceback(Exception):
-    """Printed with the exception that it is the cause of. place: where that was raised."""
+    """The traceback from another process, printed with the exception that it causes. place: where it was raised."""
 
     def __init__(self, text: str, place: str) -> None:
         super().__init__(text, place)
@@ -25,7 +25,7 @@ class RemoteTraceback(Exception):
 
 
 def failure_line(error: BaseException) -> str:
-    """``ValueError: shard 3 has no text (in filter.py:41)``. Errors of ours name the place themselves."""
+    """Return ``ValueError: shard 3 has no text (in filter.py:41)``. Marin's own errors name the place themselves."""
     line = f"{type(error).__name__}: {error}"
     return line if isinstance(error, MarinError) else f"{line.splitlines()[0]} (in {place_of(error)})"
 
@@ -35,7 +35,7 @@ def details(error: BaseException) -> str:
 
 
 def place_of(error: BaseException) -> str:
-    """File and line of the project's code that raised it, or that called what did."""
+    """Return file and line of the project's code that raised the error, or that called the code that raised it."""
     if isinstance(error.__cause__, RemoteTraceback):
         return error.__cause__.place
     installed = tuple(sysconfig.get_path(name) + os.sep for name in ("stdlib", "purelib", "platlib"))

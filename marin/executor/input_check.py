@@ -1,7 +1,7 @@
-"""Are a step's inputs what their manifests say when it starts, and did nobody write to them until it commits?
+"""Check that a step's inputs match their manifests when it starts, and that nobody writes to them until it commits.
 
-Writes are noticed by the files' times. Linux before 6.13 counts those in ticks of up to 10 ms: a file that is written
-again within the tick in which it was made looks the same.
+Writes are noticed by the files' times. Linux before 6.13 counts times in ticks of up to 10 ms. A file that is written
+twice within one tick looks unchanged.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ type Stamps = dict[str, FileStamp]
 
 
 def parse_bound(text: str) -> int:
-    """Bytes to read of each input: ``all``, ``sizes`` or a size. Raises BadField."""
+    """Return the bytes to read of each input from ``all``, ``sizes`` or a size. Raises BadField."""
     named = {"all": EVERY_BYTE, "sizes": 0}.get(text.strip().lower())
     return parse_size(text) if named is None else named
 
 
 @functools.lru_cache(maxsize=1)
 def _compared_in(run: str) -> dict[tuple[str, str], Stamps]:
-    """By URL and root digest, the stamps of outputs of which this process has compared every byte with the manifest.
+    """Return, by URL and root digest, the stamps of outputs that this process has compared in full.
 
-    Not kept from run to run, nor shared by processes: a disk that loses a bit changes no stamp, so each run looks for
-    itself.
+    They are neither kept from run to run nor shared between processes: a disk that loses a bit changes no stamp, so
+    each run compares for itself.
     """
     return {}
 
 
 class InputCheck:
-    """Of one attempt. checked: how well each input was checked at the start, by identity."""
+    """The check of one attempt's inputs. checked: how well each input was checked at the start, by identity."""
 
     def __init__(self, store: Store, job: Job) -> None:
         self._store, self._job = store, job
@@ -49,7 +49,7 @@ class InputCheck:
         return self._checked
 
     def begin(self) -> None:
-        """Before run() reads a byte. Raises CorruptOutput."""
+        """Check the inputs before run() reads a byte. Raises CorruptOutput."""
         known = _compared_in(self._job.run) if self._job.run else dict[tuple[str, str], Stamps]()
         for record in self._job.inputs.values():
             output = self._store.output(record)
@@ -63,7 +63,7 @@ class InputCheck:
                 known[key] = stamps
 
     def end(self) -> None:
-        """Before anything that was made from the inputs is committed. Raises CorruptOutput."""
+        """Check the inputs again before an output made from them is committed. Raises CorruptOutput."""
         for record in self._job.inputs.values():
             before, now = self._stamps[record.identity], self._store.output(record).file_stamps()
             written = _written(before, now)
@@ -71,16 +71,17 @@ class InputCheck:
                 raise InputRewritten(
                     f"input {record.name} of {self._job.step.name} was written to while it was read: "
                     f"{', '.join(written[:3])} in {record.attempt}. Nothing was committed; find out who writes to "
-                    "committed outputs, see with `marin audit --bytes` what is wrong, and run again"
+                    "committed outputs, look for damage with `marin audit --bytes`, and run again"
                 )
             if now != before:
                 self._compare(record)
                 self._stamps[record.identity] = now
 
     def was_rewritten(self) -> bool:
-        """Has somebody written to a file of an input since the start? Reads none.
+        """Return whether somebody has written to a file of an input since the start. Reads no file.
 
-        False where the store does not answer or files are gone, as where a disk is away: what was read was right.
+        The answer is False if the store does not answer or files are gone, as when a disk is away: the bytes that were
+        read were right.
         """
         try:
             return any(
@@ -104,6 +105,6 @@ class InputCheck:
 
 
 def _written(before: Stamps, now: Stamps) -> list[str]:
-    """Names of files that may have other bytes than before, or that came or went."""
+    """Return the names of files that may have other bytes than before, or that came or went."""
     names = [name for name, stamp in before.items() if stamp.was_written(now.get(name))]
     return sorted([*names, *(now.keys() - before.keys())])

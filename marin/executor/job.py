@@ -1,4 +1,4 @@
-"""What a worker is asked to do, and how that ended."""
+"""Jobs for workers, and their outcomes."""
 
 from __future__ import annotations
 
@@ -15,31 +15,31 @@ from marin.store.redaction import redacted
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
-    """Everything a worker needs to make one step."""
+    """Everything that a worker needs to make one step."""
 
     prefix: str  # of the store
     step: ExecutorStep[Any]
-    code: str  # digest of the code fingerprint, as the driver took it
-    packages: dict[str, str]  # versions, likewise
-    outside: dict[str, str]  # outside data, likewise
-    action: str = ""  # see steps.step.action_key; "" where it is not known
+    code: str  # digest of the code fingerprint that the driver took
+    packages: dict[str, str]  # versions that the driver saw
+    outside: dict[str, str]  # outside data that the driver saw
+    action: str = ""  # see steps.step.action_key; "" if unknown
     inputs: dict[str, Record]  # records of the dependencies, by identity
-    replaces: str  # attempt that the plan saw committed, "" if none; another one found at run time is newer and stands
+    replaces: str  # attempt that the plan saw committed, "" if none; any other one at run time is newer and stands
     restores: Record | None = None  # record of a deleted output, whose bytes must come out again
-    milestones: dict[int, Job] = field(default_factory=dict["int", "Job"])  # what to commit on the way, by step number
-    keep_state: bool = False  # go on with work that other code began (a person accepted it); else it is thrown away
+    milestones: dict[int, Job] = field(default_factory=dict["int", "Job"])  # to publish on the way, by step number
+    keep_state: bool = False  # continue work that other code began, because a person accepted it; else throw it away
     dead_lease: tuple[int, int] | None = None  # token and beat of a foreign lease that was seen to stand still
     expiry: float = EXPIRY  # seconds after which a lease that stands still is dead
-    lifetime: str = ""  # see steps.lifetime; "" for good
+    lifetime: str = ""  # see steps.lifetime; "" for no limit
     experiment: str = ""
     git: str = ""
-    because: str = ""  # why an output that there was is made again
+    because: str = ""  # why an existing output is rebuilt
     check_inputs: int = EVERY_BYTE  # bytes of each input to compare before the step starts, see executor.input_check
-    run: str = ""  # name of the run, likewise
+    run: str = ""  # name of the run, see executor.input_check
     profile: tuple[int, int] | None = None  # first and last optimizer step of a trace of trainings
-    tracker: str = ""  # what shows trainings: "wandb", "trackio", or "" for nothing
-    scale: str = ""  # "" where no experiment makes it
-    changes: tuple[str, ...] = ()  # what --set changed
+    tracker: str = ""  # tracker of trainings: "wandb", "trackio", or "" for none
+    scale: str = ""  # "" outside an experiment
+    changes: tuple[str, ...] = ()  # fields that --set changed
 
     def may_take_over(self, lease: LeaseDocument) -> bool:
         return lease.holder.is_gone() or (lease.token, lease.beat) == self.dead_lease
@@ -50,24 +50,24 @@ class Ending(StrEnum):
     CACHED = "cached"
     HELD = "held"
     FAILED = "failed"
-    PREEMPTED = "preempted"  # stopped from outside, not by what it does: it goes on where a worker is
-    LOST = "lost"  # a process of it died or stood still: it goes on while that makes progress
+    PREEMPTED = "preempted"  # stopped from outside, not by its own error; it continues where a worker is free
+    LOST = "lost"  # one of its processes died or stood still; it is tried again while it makes progress
 
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """How an attempt ended."""
+    """The outcome of an attempt."""
 
     ending: Ending
     record: Record | None = None
     error: str = ""  # one line
     details: str = ""  # the traceback
-    log: str = ""  # where the attempt's log is
+    log: str = ""  # path of the attempt's log
     held_by: str = ""
     seconds: float = 0.0
-    began_at: float = 0.0  # how far the work was that it went on with, in the step's own unit
+    began_at: float = 0.0  # progress of the work that it continued, in the step's own unit
 
     def __post_init__(self) -> None:
-        """Whatever failed: no credential of its message goes on from here."""
+        """Remove credentials from messages, whatever failed."""
         for name in ("error", "details"):
             object.__setattr__(self, name, redacted(getattr(self, name)))

@@ -1,4 +1,4 @@
-"""What a run asks of its workers: a job for each step that must be made, from the plan and what has happened since."""
+"""Jobs of a run: one for each step to be made, from the plan and from changes since."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from marin.store.record import Record
 
 @dataclass(frozen=True, kw_only=True)
 class Jobs:
-    """Of one run."""
+    """The jobs of one run."""
 
     run: Run
-    replaced: Mapping[ExecutorStep[Any], str]  # attempts that others committed meanwhile and are to be made again
+    replaced: Mapping[ExecutorStep[Any], str]  # attempts that others committed meanwhile and this run rebuilds
     experiment: str
     git: str
     expiry: float  # seconds after which a lease that stands still is dead
     check_inputs: int  # bytes of each input to compare before a step reads it
-    tracker: str  # what shows trainings, "" for nothing
+    tracker: str  # tracker of trainings, "" for none
     profile: tuple[int, int] | None  # first and last optimizer step of a trace of trainings
     name: str = field(default_factory=lambda: uuid.uuid4().hex)  # of the run
 
@@ -37,19 +37,19 @@ class Jobs:
 
     @functools.cached_property
     def _results(self) -> set[ExecutorStep[Any]]:
-        """Kept for good, whatever lifetime is declared."""
+        """Results of the experiment, which are kept without limit, whatever lifetime they declare."""
         return set(self._plan.experiment.results.values())
 
     def inputs(self, dependencies: Iterable[ExecutorStep[Any]]) -> dict[str, Record]:
         return {each.identity: record for each in dependencies if (record := self.run.results[each].record)}
 
     def replaces(self, step: ExecutorStep[Any]) -> str:
-        """The attempt that is committed and not to be used."""
+        """Return the committed attempt that must not be used."""
         record = self._plan.of(step).record
         return self.replaced.get(step, record.attempt if record is not None else "")
 
     def of(self, step: ExecutorStep[Any], milestones: Iterable[ExecutorStep[Any]] = ()) -> Job:
-        """milestones: what it commits on the way. Their inputs are its own: what their bytes are made from."""
+        """Return a step's job. milestones: outputs to publish on the way; their inputs are the step's own inputs."""
         inputs = self.inputs(step.dependencies)
         published = {getattr(each, "step"): self._of(each, inputs) for each in milestones}
         return replace(self._of(step, inputs), milestones=published)
@@ -81,7 +81,7 @@ class Jobs:
         )
 
     def _restores(self, decision: Decision, inputs: dict[str, Record]) -> Record | None:
-        """The record of a deleted output that must come out the same, because nothing that it is made from changed."""
+        """Return the record of a deleted output that must come out the same, because its inputs are unchanged."""
         record = decision.record
         if record is None or not decision.deleted or decision.forced or decision.step in self.replaced:
             return None
@@ -89,7 +89,7 @@ class Jobs:
         return None if changed or decision.action is not Action.RUN else record
 
     def _because(self, decision: Decision) -> str:
-        """Why an output that there is, or was before it was damaged, is made again; "" for the first."""
+        """Return why an output is rebuilt that exists, or existed before it was damaged; "" for a first build."""
         if decision.record is None and not decision.forced and decision.step not in self.replaced:
             return ""
         reason = self.run.results[decision.step].reason

@@ -1,7 +1,7 @@
-"""What a process prints, kept in the log of the attempt that it works on, without credentials.
+"""Capture a process's output in the log of its current attempt, without credentials.
 
-stdout and stderr go to a file on this machine first, and from there to the log, in whole lines. What a process printed
-last before it was killed is still in that file: the next one that captures on this machine brings it to its log.
+stdout and stderr go to a file on this machine first, and from there to the log, in whole lines. The file keeps the last
+output of a killed process. The next capture on this machine copies that output to its log.
 """
 
 from __future__ import annotations
@@ -23,16 +23,19 @@ from marin.store.heartbeat import heartbeat_thread
 from marin.store.redaction import redacted
 from marin.store.store import Store
 
-COPY_EVERY, COPY_EVERY_HERE = 1.0, 0.25  # seconds, to an object store and to a disk
+COPY_EVERY, COPY_EVERY_HERE = 1.0, 0.25  # seconds between copies to an object store, and to a disk
 PIECE = 1 << 20
 LONGEST_KEY = 1 << 14  # bytes of a private key, which takes several lines
-DIGITS = 16  # of the position up to which the file was copied; then prefix, log and END
+DIGITS = 16  # of the position up to which the file was copied; then come prefix, log and END
 END = b"\0\n"
 
 
 @contextmanager
 def clean_output() -> Generator[None]:
-    """What this process prints, not its children, without credentials; a terminal is left to a debugger as it is."""
+    """Remove credentials from the output of this process, but not of its children.
+
+    A terminal stays as it is, for debuggers.
+    """
     with contextlib.ExitStack() as stack:
         if not sys.stdout.isatty():
             stack.enter_context(contextlib.redirect_stdout(stack.enter_context(CleanStream(sys.stdout))))
@@ -42,7 +45,7 @@ def clean_output() -> Generator[None]:
 
 
 class CleanStream:
-    """A stream that passes whole lines on, or what there is when it is flushed."""
+    """A stream that passes on whole lines, and the rest when it is flushed."""
 
     def __init__(self, stream: TextIO) -> None:
         self.stream, self.rest = stream, ""
@@ -69,7 +72,7 @@ class CleanStream:
 
 @contextmanager
 def captured(store: Store, log: str) -> Generator[None]:
-    """Send this process's stdout and stderr, its children's included, to a log of the store."""
+    """Send this process's stdout and stderr, and those of its children, to a log of the store."""
     with tempfile.NamedTemporaryFile(dir=_folder()) as file:
         fcntl.flock(file, fcntl.LOCK_EX)  # until this process is gone
         head = f"{store.prefix}\0{log}".encode() + END
@@ -81,20 +84,20 @@ def captured(store: Store, log: str) -> Generator[None]:
 
 @functools.cache
 def _folder() -> Path:
-    """Where this user's processes keep what they print. Brings what killed ones have left there to their logs."""
+    """Return the folder for output of this user's processes. Copies output of killed ones to their logs first."""
     folder = Path(tempfile.gettempdir()) / f"marin-output-{os.getuid()}"
     folder.mkdir(mode=0o700, exist_ok=True)
     if folder.stat().st_uid != os.getuid():
         raise StoreError(f"{folder} belongs to somebody else, who would read what steps print; set TMPDIR")
     for path in folder.iterdir():
-        # A store that is gone, or refuses, keeps no step from starting.
+        # A store that is gone or that refuses must not keep a step from starting.
         with contextlib.suppress(OSError, MarinError, ValueError), path.open("r+b") as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             head = file.readline()
             if head.endswith(END):
                 prefix, log = head[DIGITS : -len(END)].decode().split("\0")
                 store = Store(prefix)
-                if store.directory.is_local:  # an object store's log has one writer, which is gone
+                if store.directory.is_local:  # a log on an object store has one writer, which is gone
                     _Copy(file.fileno(), store, log, int(head[:DIGITS])).copy(last=True)
                 path.unlink()
     return folder
@@ -127,7 +130,7 @@ def _followed(copy: _Copy) -> Generator[None]:
             copy.copy(last=last)
         return True
 
-    thread = heartbeat_thread("marin-output")  # not that of leases: a store that hangs would hold their beats up
+    thread = heartbeat_thread("marin-output")  # not the thread of leases: a store that hangs would delay their beats
     thread.add(follow, COPY_EVERY_HERE if copy.store.directory.is_local else COPY_EVERY)
     try:
         yield
@@ -137,16 +140,16 @@ def _followed(copy: _Copy) -> Generator[None]:
 
 
 class _Copy:
-    """position: in the file, up to where it is in the log. rest: what was read after that."""
+    """Copies a file of output to a log. position: of the first byte that is not in the log. rest: read after it."""
 
     def __init__(self, file: int, store: Store, log: str, position: int) -> None:
         self.file, self.store, self.log, self.position, self.rest = file, store, log, position, b""
         self.lock, self.ended = threading.Lock(), False
 
     def copy(self, *, last: bool) -> None:
-        """What was added in whole lines, because in those a credential is whole too; last: the rest as well."""
+        """Copy the new whole lines, because a credential in a whole line is whole too. last: the rest as well."""
         with self.lock:
-            if self.ended:  # the file is closed, its descriptor may be another's
+            if self.ended:  # the file is closed, and its descriptor may belong to another file
                 return
             self.ended = last
             while piece := os.pread(self.file, PIECE, self.position + len(self.rest)):
@@ -163,7 +166,7 @@ class _Copy:
 
 
 def _whole(text: bytes) -> int:
-    """Bytes up to the last line's end, or to where a private key begins that has not ended."""
+    """Return the bytes up to the end of the last line, or to the beginning of an incomplete private key."""
     cut = max(text.rfind(b"\n"), text.rfind(b"\r")) + 1
     key = text.rfind(b"-----BEGIN ")
     if key >= 0 and b"-----END " not in text[key:] and len(text) - key < LONGEST_KEY:

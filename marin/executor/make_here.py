@@ -1,4 +1,4 @@
-"""One step made in this process, for tests of operators and for notebooks."""
+"""Make one step in this process, for tests of operators and for notebooks."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from marin.store.store import open_store
 
 
 def make_here[A: Artifact](step: ExecutorStep[A], prefix: str) -> A:
-    """The artifact of a step; it and what it reads are made in this process where the store does not hold them.
+    """Return the artifact of a step. The step and its inputs are made in this process if the store lacks them.
 
-    prefix: where the store lives. Raises StepFailed naming the step that failed, Drift, BadPrefix.
+    prefix: of the store. Raises StepFailed naming the step that failed, Drift, BadPrefix.
     """
     experiment = Experiment(issue=1, question="Made by itself.", results={"it": step}, repository="")
     store = open_store(prefix)

@@ -1,4 +1,4 @@
-"""What others do while a run lasts: revoke bytes, and commit outputs that this run was about to make."""
+"""React to other drivers during a run: to revocations, and to outputs that this run was about to make."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from marin.store.revocation import Revocations, revoked
 from marin.store.store import Store
 from marin.store.trust import TrustChecker
 
-READ_AGAIN = 30.0  # seconds: what is there already may have been withdrawn, or revoked once more
+READ_AGAIN = 30.0  # seconds; a known revocation may have been withdrawn, or repeated
 
 
 class RevocationWatch:
@@ -37,7 +37,7 @@ class RevocationWatch:
         self._trust = TrustChecker(store, records, Revocations())
 
     def untrusted(self, record: Record) -> str:
-        """Why these bytes are not to be used by now; "" if they may be. Raises StoreError."""
+        """Return why these bytes must not be used now; "" if they may be. Raises StoreError."""
         now = self._clock()
         if now >= self._next_look:
             self._next_look = now + LOOK_SECONDS
@@ -46,7 +46,7 @@ class RevocationWatch:
         return "" if distrust is None else distrust.why
 
     def must_trust(self, step: ExecutorStep[Any], inputs: Iterable[Record]) -> None:
-        """Raises Revoked if what a step is to be made from was revoked since the plan."""
+        """Raise Revoked if an input of a step was revoked since the plan."""
         for record in inputs:
             if why := self.untrusted(record):
                 raise Revoked(f"{record.name}, which {step.name} reads, was {why}, since this run was planned")
@@ -61,14 +61,14 @@ class RevocationWatch:
 def accept_or_raise(
     plan: Plan, watch: RevocationWatch, step: ExecutorStep[Any], record: Record, inputs: Mapping[str, Record]
 ) -> bool:
-    """Decide as the plan would have about what another driver committed since; False if it is to be made again.
+    """Decide like the plan about an output that another driver committed since. False if it must be rebuilt.
 
-    inputs: what this driver would make it from, by identity. Raises Drift, Revoked where nobody has said what to do.
+    inputs: the inputs that this driver would use, by identity. Raises Revoked, and Drift if nobody said what to do.
     """
     if untrusted := watch.untrusted(record):
-        raise Revoked(f"{record.provenance.who} made it meanwhile, and it is not to be used: {untrusted}")
+        raise Revoked(f"{record.provenance.who} made it meanwhile, and it must not be used: {untrusted}")
     today, roots = plan.today[step], {identity: read.root for identity, read in inputs.items()}
-    today.present.digests.forget()  # it read them after this driver looked
+    today.present.digests.forget()  # the other driver read files after this driver looked
     drift = compare(plan.store, step, record.made_by, today, roots).drift
     if not drift:
         return True
@@ -77,7 +77,7 @@ def accept_or_raise(
     if plan.on_drift is OnDrift.STOP:
         raise Drift(
             f"another driver made it meanwhile ({record.provenance.who}@{record.provenance.host}, {record.attempt}), "
-            f"and not as this one would: {'; '.join(drift)}. Its output stands; run again to choose: raise the "
+            f"but differently from this one: {'; '.join(drift)}. Its output stands; to choose, run again with a raised "
             "version, --on-drift rebuild, or --on-drift accept --because REASON"
         )
     plan.store.accept(step.identity, new_acceptance(today, roots, record.observed, plan.because, drift))

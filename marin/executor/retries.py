@@ -1,4 +1,4 @@
-"""How often a step is tried again whose processes died or stood still: as long as it makes progress."""
+"""Retries of a step whose processes died or stood still: as long as it makes progress."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ LIMIT = 3  # attempts after the first that begin no further on than the one befo
 
 @dataclass
 class Retries:
-    """Of one run. Preemptions do not count: they are nobody's fault, and cost no more than the time."""
+    """The retries of one run. Preemptions do not count: nobody caused them, and they cost only time."""
 
     _lost: dict[str, tuple[float, int]] = field(default_factory=dict[str, tuple[float, int]])
 
     def another(self, identity: str, outcome: Outcome) -> bool:
-        """An attempt was lost: may there be one more?"""
+        """Return whether a step may be tried again after a lost attempt."""
         before, count = self._lost.get(identity, (-1.0, 0))
         count = 1 if outcome.began_at > before else count + 1
         self._lost[identity] = (max(before, outcome.began_at), count)

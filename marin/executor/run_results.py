@@ -1,4 +1,4 @@
-"""What became of each step of a run."""
+"""Results of the steps of a run."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ class Status(StrEnum):
 
 
 class Event(StrEnum):
-    """What happens to a step while a run lasts, as the run's events in the store call it."""
+    """An event of a step during a run, as the run's events in the store name it."""
 
     QUEUED = "queued"  # sent to the backend, which has no worker for it yet
     STARTED = "started"
     HELD = "held"  # another driver has its lease
     ENDED = "ended"
     PREEMPTED = "preempted"  # its worker was told to stop; it is sent again
-    RETRIED = "retried"  # a process of it died or stood still; it is sent again
-    STOPPED = "stopped"  # with the run
+    RETRIED = "retried"  # one of its processes died or stood still; it is sent again
+    STOPPED = "stopped"  # stopped with the run
 
 
 @dataclass
@@ -45,20 +45,20 @@ class StepResult:
     seconds: float = 0.0
     error: str = ""  # why it failed, or was stopped with the run
     log: str = ""  # of the attempt
-    undecided: bool = False  # it failed because a person must say what to do about drift
-    wants: str = ""  # what it waits for while it is queued
+    undecided: bool = False  # whether it failed because a person must decide about drift
+    wants: str = ""  # resources that it waits for while it is queued
 
 
 @dataclass
 class Run:
-    """What happened."""
+    """The results of a run."""
 
     plan: Plan
     results: dict[ExecutorStep[Any], StepResult] = field(
         default_factory=dict[ExecutorStep[Any], StepResult]
     )  # in order
     seconds: float = 0.0
-    dashboard: str = ""  # of the Ray cluster, if that outlives the run
+    dashboard: str = ""  # of the Ray cluster, if the cluster outlives the run
 
     def having(self, *statuses: Status) -> list[StepResult]:
         return [result for result in self.results.values() if result.status in statuses]

@@ -1,4 +1,4 @@
-"""The scheduler: carries out a plan, in dependency order, sparing what a failure does not touch."""
+"""Run the plan's steps in dependency order. A failure stops only the steps that depend on it."""
 
 from __future__ import annotations
 
@@ -51,29 +51,29 @@ class Scheduler:
         *,
         keep_going: bool = False,
     ) -> None:
-        """listener: is told of every change. on_message: hears what everything waits for. check_inputs: bytes of each
-        input that are checked before a step reads it. tracker: what shows trainings, "wandb" or "trackio". profile:
-        first and last optimizer step of a trace of trainings. keep_going: also
-        begin steps that only lead to what a failure broke.
+        """listener: called at every change. on_message: told what everything waits for. check_inputs: bytes of each
+        input that are checked before a step reads it. tracker: of trainings, "wandb" or "trackio". profile: first and
+        last optimizer step of a trace of trainings. keep_going: also begin steps that only lead to steps broken by a
+        failure.
         """
         self.plan, self.backend, self.listener = plan, backend, listener
         self.store = plan.store
-        self.watch = Watch()  # of the leases of others
+        self.watch = Watch()  # of other drivers' leases
         self.uses = Uses(self.store, experiment, on_message, self.watch)
         self.revocations = RevocationWatch(self.store, plan.snapshot.records)
         self.run = Run(plan)
-        self.todo: dict[ExecutorStep[Any], Action] = {}  # what the plan wants of each step that is not settled by it
-        self.left = 0  # of them
-        self.open_inputs: dict[ExecutorStep[Any], int] = {}  # how many of a step's dependencies are not settled
+        self.todo: dict[ExecutorStep[Any], Action] = {}  # actions of steps that the plan has not settled
+        self.left = 0  # steps in todo that are not settled yet
+        self.open_inputs: dict[ExecutorStep[Any], int] = {}  # by step, number of dependencies that are not settled
         self.dependents: dict[ExecutorStep[Any], list[ExecutorStep[Any]]] = {}
         self.ready: deque[ExecutorStep[Any]] = deque()
         self.leased: set[ExecutorStep[Any]] = set()  # to other drivers
-        self.makers: dict[str, ExecutorStep[Any]] = {}  # the step that makes the output of an action
-        self.twins: dict[ExecutorStep[Any], list[ExecutorStep[Any]]] = {}  # steps that wait for a maker's output
-        self.useless: dict[ExecutorStep[Any], ExecutorStep[Any]] = {}  # steps that a failed one left without a use
+        self.makers: dict[str, ExecutorStep[Any]] = {}  # by action, the step that makes its output
+        self.twins: dict[ExecutorStep[Any], list[ExecutorStep[Any]]] = {}  # by maker, steps that wait for its output
+        self.useless: dict[ExecutorStep[Any], ExecutorStep[Any]] = {}  # steps without use, with the failed step
         self.keep_going = keep_going
-        self.milestones: dict[ExecutorStep[Any], list[ExecutorStep[Any]]] = {}  # by the run that publishes them
-        self.replaced: dict[ExecutorStep[Any], str] = {}  # what others committed meanwhile and is to be made again
+        self.milestones: dict[ExecutorStep[Any], list[ExecutorStep[Any]]] = {}  # by the training that publishes them
+        self.replaced: dict[ExecutorStep[Any], str] = {}  # attempts that others committed meanwhile, to be rebuilt
         self.jobs = Jobs(
             run=self.run,
             replaced=self.replaced,
@@ -88,9 +88,9 @@ class Scheduler:
         self.next_look, self.started = 0.0, False
 
     def execute(self) -> Run:
-        """Run everything that must run. Returns also when steps failed: see the results.
+        """Run everything that must run. Returns also if steps failed: see the results.
 
-        Raises what stopped it before its end; ``run`` then holds what became of each step.
+        Raises the error that stopped the run early. ``run`` then holds the results so far.
         """
         began = time.monotonic()
         for decision in self.plan.decisions:
@@ -111,19 +111,19 @@ class Scheduler:
                 made = [result.step.identity for result in self.run.having(Status.RAN, Status.ALIAS)]
                 self.store.pack_records(made)
             elif self.plan.snapshot.invisible:
-                with suppress(BadPrefix, StoreFull), self.uses:  # who may only read sees it all the same
+                with suppress(BadPrefix, StoreFull), self.uses:  # a reader without write access sees it anyway
                     self._protect_needs()
         finally:
             self.run.seconds = time.monotonic() - began
         return self.run
 
     def _stop(self, error: BaseException) -> None:
-        """What runs is stopped with the run, which is no failure of its own."""
+        """Stop running steps with the run. That is no failure of the steps."""
         if self.started:
             self.backend.stop()
         why = str(SIGNALS) if isinstance(error, KeyboardInterrupt) else f"stopped: {type(error).__name__}: {error}"
         for step in filter(self._is_open, self.todo):
-            self.run.results[step].record = None  # as of what failed
+            self.run.results[step].record = None  # as for a failed step
         for result in self.run.results.values():
             if not (result.wants or result.status is Status.RUNNING):
                 continue
@@ -133,9 +133,9 @@ class Scheduler:
                 self.listener(Event.STOPPED, result)
 
     def _protect_needs(self) -> None:
-        """From now on gc leaves what this run needs. Raises StalePlan if something that the plan relies on is gone.
+        """Keep gc from deleting what this run needs. Raises StalePlan if something that the plan relies on is gone.
 
-        Also finishes what the writers of committed outputs died before finishing.
+        It also publishes committed outputs whose writers died before publishing them.
         """
         needed = {
             *self.todo,
@@ -187,7 +187,7 @@ class Scheduler:
                     for job, outcome in self.backend.wait(POLL_SECONDS):
                         self._ended(job, outcome)
                 else:
-                    time.sleep(POLL_SECONDS)  # every step that is left is leased to another driver
+                    time.sleep(POLL_SECONDS)  # other drivers hold the leases of all remaining steps
         except BaseException as error:
             self._stop(error)
             raise
@@ -196,14 +196,14 @@ class Scheduler:
         return self.run.results[step].status in (Status.WAITING, Status.RUNNING)
 
     def _look_at_milestones(self) -> None:
-        """A running step may have committed some of its milestones: what waits for them can start."""
+        """Settle milestones that a running step has committed, so that their dependents can start."""
         for producer, milestones in self.milestones.items():
             if producer in self.todo and self.run.results[producer].status is Status.RUNNING:
                 for step in filter(self._is_open, milestones):
                     self._take_published(step)
 
     def _consider(self, step: ExecutorStep[Any]) -> None:
-        """Every dependency is settled: start it or settle it."""
+        """Start or settle a step whose dependencies are all settled."""
         if not self._is_open(step) or (step.producer is not None and self._take_published(step)):
             return
         needs = (self.run.results[dependency] for dependency in step.dependencies)
@@ -216,12 +216,12 @@ class Scheduler:
         result = self.run.results[step]
         if self.todo[step] is Action.RECHECK and result.record is not None and not self.plan.of(step).deleted:
             if self._inputs_unchanged(step, result.record):
-                return self._settle(step, Status.CACHED, "its inputs were made again with the same bytes")
+                return self._settle(step, Status.CACHED, "its inputs were rebuilt with the same bytes")
             result.reason = "an input has other bytes now"
         self._begin(step)
 
     def _begin(self, step: ExecutorStep[Any], dead_lease: tuple[int, int] | None = None) -> None:
-        """Every input is there: share an output of the same action, or make one."""
+        """Share an output of the same action, or send a job. Every input exists."""
         result, pinned = self.run.results[step], self.plan.of(step).alias_target if step.pin is not None else None
         milestones = filter(self._is_open, self.milestones.get(step, ()))
         job = replace(self.jobs.of(step, milestones), dead_lease=dead_lease)
@@ -233,7 +233,7 @@ class Scheduler:
             result.error = f"{type(error).__name__}: {error}"
             return self._settle(step, Status.FAILED, result.reason)
         if self.todo[step] is Action.RECHECK and result.record is None:
-            result.reason = "what it reads has other bytes than before"
+            result.reason = "an input has other bytes than before"
         if not self.started:
             self.started = True
             self.backend.start([each for each in self.todo if self._is_open(each)], self)
@@ -251,7 +251,7 @@ class Scheduler:
         self.listener(Event.STARTED, result)
 
     def _is_shared(self, job: Job) -> bool:
-        """Settles a step that some output of the same action can serve, or waits for the driver that has its lease."""
+        """Settle a step that an output of the same action can serve, or wait for the driver with the lease."""
         step, decision = job.step, self.plan.of(job.step)
         original, acceptance = decision.alias_target, None
         if decision.forced or (original is None and not self.plan.snapshot.actions):
@@ -282,7 +282,7 @@ class Scheduler:
         return True
 
     def _waits_for_twin(self, job: Job) -> bool:
-        """Let one of two steps of the same action and input bytes make the output for both."""
+        """Let one of two steps with the same action and input bytes make the output for both."""
         step = job.step
         if not job.action or job.milestones or job.restores is not None or self.plan.of(step).forced:
             return False
@@ -303,7 +303,7 @@ class Scheduler:
         return all(read.identity in now and now[read.identity].root == read.root for read in record.inputs)
 
     def _take_published(self, step: ExecutorStep[Any]) -> bool:
-        """Settle a milestone that its producer has committed meanwhile; False if there is none to use."""
+        """Settle a milestone that its producer has committed; False if there is none to use."""
         record = self.store.take_up(step.identity)
         if record is None or record.attempt == self.jobs.replaces(step):
             return False
@@ -313,7 +313,7 @@ class Scheduler:
         return self._is_settled_by(step, record, inputs, Status.RAN, "published by its training run")
 
     def _take(self, job: Job, record: Record) -> None:
-        """What another driver made meanwhile."""
+        """Use a record that another driver committed meanwhile, or rebuild the step."""
         reason = "another driver made it meanwhile"
         if not self._is_settled_by(job.step, record, job.inputs, Status.CACHED, reason):
             self._begin(job.step)
@@ -321,7 +321,7 @@ class Scheduler:
     def _is_settled_by(
         self, step: ExecutorStep[Any], record: Record, inputs: dict[str, Record], status: Status, reason: str
     ) -> bool:
-        """Use what somebody else has committed, or fail where a person must decide; False: it is to be made again."""
+        """Use another driver's output, or fail if a person must decide. False if the step must be rebuilt."""
         result = self.run.results[step]
         try:
             if accept_or_raise(self.plan, self.revocations, step, record, inputs):
@@ -343,13 +343,13 @@ class Scheduler:
         leases = self.store.objects.read_many([lease_name(step.identity) for step in self.leased])
         for step in list(self.leased):
             dead = None
-            with suppress(CorruptRecord):  # the attempt will say so
+            with suppress(CorruptRecord):  # the attempt will report it
                 content = leases.get(name := lease_name(step.identity))
                 lease = parse_lease(content, name) if content is not None else None
                 if lease is not None and lease.state is State.HELD:
                     if not self.watch.is_dead(step.identity, lease):
                         if not self.run.results[step].reason.endswith(holder := lease.describe()):
-                            self._wait_for_lease(step, holder)  # another one took it over meanwhile
+                            self._wait_for_lease(step, holder)  # another driver took it over meanwhile
                         continue
                     dead = (lease.token, lease.beat)
             self.leased.discard(step)
@@ -358,7 +358,7 @@ class Scheduler:
     def _ended(self, job: Job, outcome: Outcome) -> None:
         result = self.run.results[job.step]
         if outcome.log and result.wants:
-            self.began(job)  # it was too quick to be seen
+            self.began(job)  # it ended before anybody saw it begin
         result.wants = ""
         if outcome.ending is Ending.HELD:
             return self._wait_for_lease(job.step, outcome.held_by)
@@ -384,7 +384,7 @@ class Scheduler:
         result = self.run.results[step]
         result.status, result.reason = status, reason
         if status in (Status.FAILED, Status.SKIPPED):
-            result.record = None  # of what was to be made again: nobody is to take it for today's
+            result.record = None  # an old record must not pass for today's
         logger.debug("%s: %s, %s", step.name, status, result.error or reason)
         if step in self.twins:
             self.makers = {action: maker for action, maker in self.makers.items() if maker != step}

@@ -1,7 +1,7 @@
-"""An output that is made shard by shard, in the step's work in progress: what is done stays done when an attempt dies.
+"""Make an output shard by shard in the step's work in progress. Finished shards survive the death of an attempt.
 
-Each item has a folder of its own there. It is done when its mark is written, which says the sizes of its files, so that
-files that a crash of the machine cut short are made again; and only after what was read for it has been noted.
+Each item has a folder there. An item is done when its mark is written. The mark lists the sizes of the files, so that
+files that a crash of the machine cut short are rebuilt. It is written only after the item's reads have been noted.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ MARKS = "done"
 
 
 class Mark(msgspec.Struct, frozen=True):
-    """result: what the work returned. files: sizes in bytes."""
+    """The mark of a finished item. result: the return value of the work. files: sizes in bytes."""
 
     result: Any
     files: dict[str, int]
@@ -31,7 +31,7 @@ class Mark(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True)
 class Made:
-    """Of one item, in whichever process it was made."""
+    """A finished item, in whichever process it was made."""
 
     result: Any
     files: dict[str, int]
@@ -46,7 +46,7 @@ class MakeShard:
 
     def __call__(self, given: tuple[Any, Directory]) -> Made:
         item, folder = given
-        folder.remove()  # what an attempt that died has left
+        folder.remove()  # the remains of an attempt that died
         is_staged = folder.is_local or standing_in(folder.url) is not None
         with nullcontext() if is_staged else staging(folder.url) as here:
             result = self.work(item, folder)
@@ -59,7 +59,7 @@ class MakeShard:
 
 
 class Shards:
-    """The shards of one output: those that an earlier attempt has made, and those that are still to be made."""
+    """The shards of one output: finished ones from earlier attempts, and missing ones."""
 
     def __init__(self, parts: Directory, count: int, kind: type[Any]) -> None:
         self._parts = parts
@@ -73,7 +73,7 @@ class Shards:
         def read(name: str) -> None:
             try:
                 mark = msgspec.json.decode((parts / MARKS).read_bytes(name), type=Mark)
-            except msgspec.DecodeError:  # its writing was cut short
+            except msgspec.DecodeError:  # the mark was cut short
                 return
             if int(name) < count and there.get(name, {}) == mark.files:
                 self._made[int(name)] = Made(msgspec.convert(mark.result, kind, str_keys=True), mark.files, {})
@@ -93,7 +93,7 @@ class Shards:
         self._unmarked.append(at)
 
     def mark(self) -> None:
-        """Those that were added are done, also for the next attempt."""
+        """Mark the added items as done, for later attempts too."""
 
         def write(at: int) -> None:
             mark = Mark(self._made[at].result, self._made[at].files)
@@ -103,14 +103,14 @@ class Shards:
         self._unmarked.clear()
 
     def move_to(self, out: Directory) -> list[Any]:
-        """All files become the output's, on a disk by moving; the results, in the order of the items."""
+        """Move all files to the output (on an object store: copy). Return the results in the order of the items."""
 
         def move(at: int) -> None:
             made, folder = self._made[at], self.folder(at)
             folder.share(made.files, out)
             if folder.is_local:
-                folder.remove()  # a link that went later would make the output look touched
-            # The store has copied them; what is known of the bytes is true of the copies.
+                folder.remove()  # a link that is removed later would make the output look touched
+            # The store has copied the files, so their digests hold for the copies.
             for url, sent in made.hashes.items():
                 known = Written(size=sent.size, sha256=sent.sha256, md5=sent.md5)
                 written.note(out.url + url.removeprefix(folder.url), known)

@@ -1,4 +1,4 @@
-"""Signals that stop a process: Ctrl-C, a scheduler's SIGTERM, a terminal that was closed."""
+"""Signals that stop a process: Ctrl-C, a scheduler's SIGTERM, a closed terminal."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from types import FrameType
 
-DEBOUNCE_SECONDS = 0.5  # seconds; a terminal and a wrapper both pass one Ctrl-C on
+DEBOUNCE_SECONDS = 0.5  # a terminal and a wrapper may both pass on one Ctrl-C
 STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Signals:
-    """Turns the first signal to stop into KeyboardInterrupt in the main thread, so that work stops and leases are given
-    back: for every signal, because that is what libraries let through. A second signal ends the process at once.
+    """Turns the first stopping signal into KeyboardInterrupt in the main thread, so that leases are given back.
 
+    Every signal becomes KeyboardInterrupt, because libraries let it through. A second signal ends the process at once.
     number: the signal that came, once one did.
     """
 
@@ -27,18 +27,20 @@ class Signals:
         self.heed_once = False
 
     def install(self, *, heed_once: bool = False) -> None:
-        """From now on, for good. Signals that the process was started to ignore stay ignored. heed_once: a second one
-        does nothing, because a parent, which a terminal tells too, ends this process with itself."""
+        """Handle signals from now on. Signals that the process was started to ignore stay ignored.
+
+        heed_once: ignore a second signal. A terminal signals the parent too, and the parent ends this process.
+        """
         self.heed_once = heed_once
         if threading.current_thread() is not threading.main_thread():
-            return  # who called this from a thread of its own has handlers of its own
+            return  # a caller in another thread has its own handlers
         for number in STOPPING:
             if signal.getsignal(number) is not signal.SIG_IGN:
                 signal.signal(number, self._on_signal)
 
     @contextmanager
     def heard_by_worker(self) -> Generator[None]:
-        """Of a worker: SIGTERM, with which a machine is taken away, becomes KeyboardInterrupt in its attempt."""
+        """Turn SIGTERM in a worker into KeyboardInterrupt in its attempt. Clusters send it to take a machine away."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return
@@ -50,11 +52,11 @@ class Signals:
 
     @property
     def terminated(self) -> bool:
-        """Was this process told to end by a scheduler, not by a person?"""
+        """Return whether a scheduler, not a person, told this process to end."""
         return self.first is not None and self.number is signal.SIGTERM
 
     def __str__(self) -> str:
-        """For people; also in a process that got no signal itself, but was stopped by the one that did."""
+        """Return the reason for people. A process without a signal of its own was stopped by its run."""
         if self.first is None:
             return "stopped with its run"
         return f"stopped by {'Ctrl-C' if self.number is signal.SIGINT else self.number.name}"

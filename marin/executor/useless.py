@@ -1,4 +1,4 @@
-"""Which steps a failure makes useless: no result that can still be made needs them."""
+"""Find the steps that a failure makes useless: no result that can still be made needs them."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What marin says of its own work, by Python's ``logging``: nothing, unless ``MARIN_LOG`` names a level.
+"""Logging of marin's own work, by Python's ``logging``: off, unless ``MARIN_LOG`` names a level.
 
-Loggers are called after their modules (``marin.store.lease``), so that a program that uses marin as a library sets them
-up like any other package's.
+Loggers are named after their modules (``marin.store.lease``), so that a program that uses marin as a library configures
+them like those of any other package.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ LEVELS = ("debug", "info", "warning", "error")
 
 
 class _ToStderr(logging.Handler):
-    """To where stderr is now: a progress bar, or the log of a step, may have it meanwhile. Without credentials."""
+    """Writes to the current stderr, without credentials. A progress bar or a step's log may have replaced it."""
 
     def emit(self, record: logging.LogRecord) -> None:
         sys.stderr.write(redacted(self.format(record)) + "\n")
@@ -25,9 +25,9 @@ class _ToStderr(logging.Handler):
 
 
 def log_as_asked() -> None:
-    """From now on, lines of the level that MARIN_LOG names, and above, go to stderr.
+    """Send log lines of the level in MARIN_LOG and above to stderr, from now on.
 
-    Raises ValueError if it names something else.
+    Raises ValueError if MARIN_LOG names no level.
     """
     asked = os.environ.get(VARIABLE, "").lower()
     if not asked:
@@ -42,4 +42,4 @@ def log_as_asked() -> None:
             logging.Formatter("%(asctime)s.%(msecs)03d %(levelname)s %(name)s: %(message)s", "%H:%M:%S")
         )
         logger.addHandler(handler)
-        logger.propagate = False  # a handler of the program's own would say it again
+        logger.propagate = False  # a handler of the program's own would repeat the line

@@ -73,7 +73,7 @@ def test_an_equal_output_is_not_shared_once_it_is_revoked(tmp_path: Path) -> Non
     revoke(Store(prefix), of(prefix, Join(parts=(first, first))), "joined wrongly")
     ended = execute(plan)
     (error,) = [result.error for result in ended.results.values() if result.error]
-    assert error.startswith("RevokedBytes: toy-join/end made the very bytes")
+    assert error.startswith("RevokedBytes: toy-join/end wrote the very bytes")
 
 
 def test_a_pin_of_what_was_revoked_since_the_plan_fails(tmp_path: Path) -> None:

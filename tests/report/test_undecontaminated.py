@@ -130,8 +130,8 @@ def test_the_plan_says_it_before_anything_runs_and_the_audit_of_the_scores(tmp_p
     console = Console(record=True, width=200, file=io.StringIO())
     print_plan(console, plan)
     said = shown(console)
-    assert "note: The source that was trained on passed through decontamination. It did not look" in said
-    assert "that the model is evaluated on: mmlu (1 source: web)" in said
+    assert "note: The source that was trained on passed through decontamination. It did not search for all" in said
+    assert "evaluations of the model: mmlu (1 source: web)" in said
     claims = [claim.text for claim in audit_plans(plan.store, [plan]).claims if claim.subject == "undecontaminated"]
     assert claims == ["mmlu was not looked for in web, of which the model has read"]
 

@@ -48,7 +48,7 @@ def test_a_rebuild_that_gives_other_bytes_mends_what_follows(prefix: str, monkey
     revoke(Store(prefix), record_of(prefix, BAD), "bad")
     still = run(prefix, rebuild=("bundle",), end=END)
     failed = next(result for result in still.results.values() if result.status == "failed")
-    assert "RevokedBytes: toy-write/bundle made the very bytes" in failed.error
+    assert "RevokedBytes: toy-write/bundle wrote the very bytes" in failed.error
     assert ran(still) == set()
     runs_otherwise(monkeypatch, Write, _clean)
     assert ran(run(prefix, rebuild=("bundle",), end=END)) == {"toy-write/bundle", "toy-join/tokens", "toy-join/model"}

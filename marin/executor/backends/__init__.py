@@ -1,1 +1,1 @@
-"""Where attempts run: in this process, or on a Ray cluster."""
+"""Backends, which run attempts: in this process, or on a Ray cluster."""

@@ -1,4 +1,4 @@
-"""What every place where attempts run can do."""
+"""The interface of backends, the places where attempts run."""
 
 from __future__ import annotations
 
@@ -15,34 +15,34 @@ class BackendName(StrEnum):
 
 
 class Watcher(Protocol):
-    """Is told how far jobs are."""
+    """A listener for the progress of jobs."""
 
     def queued(self, job: Job, wants: str) -> None:
-        """It waits for a worker. wants: for what (``2 CPU``)."""
+        """The job waits for a worker. wants: resources that it waits for (``2 CPU``)."""
         ...
 
     def began(self, job: Job) -> None:
-        """An attempt at it has started. Not told of those that ended before anybody looked."""
+        """An attempt at the job has started. An attempt may end before anybody sees that it started."""
         ...
 
 
 class Backend(Protocol):
-    """Started only when something must run."""
+    """A place where attempts run. It is started only when a step must run."""
 
     def start(
         self,
         steps: list[ExecutorStep[object]],  # pyright: ignore[reportInvalidTypeArguments]
         watcher: Watcher,
     ) -> None:
-        """Get ready to run these. Raises PlanError if the machine can never give what a step asks for."""
+        """Get ready to run these steps. Raises PlanError if the machine can never provide a step's resources."""
         ...
 
     def submit(self, job: Job) -> None: ...
 
     def wait(self, seconds: float) -> list[tuple[Job, Outcome]]:
-        """What ended, waiting at most this long for the first. Raises ClusterLost."""
+        """Return the jobs that ended, waiting at most this long for the first. Raises ClusterLost."""
         ...
 
     def stop(self) -> None:
-        """End what still runs and give everything back."""
+        """Stop the running attempts and release everything."""
         ...

@@ -1,4 +1,4 @@
-"""Of the failures of several hosts the one that is the others' reason."""
+"""Find the failure that caused the failures of other hosts."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from marin.steps.hosts import Host
 
 
 def reason(failures: Mapping[Host, BaseException]) -> BaseException:
-    """That failure, with its host; behind it what the others said, who may know more.
+    """Return the causing failure with its host, followed by the errors of the other hosts.
 
-    Others fail with a broken connection (TrainingFailed, or StepFailed where nothing is trained), and JAX aborts a
-    process that has lost the first host, so that neither is the reason where another failure explains itself.
+    Other hosts fail with a broken connection (TrainingFailed, or StepFailed outside training), and JAX aborts a process
+    that has lost the first host. A failure that explains itself therefore comes before both.
     """
     host, error = min(failures.items(), key=lambda each: _precedence(each[1]))
     if host.count == 1 or not isinstance(error, MarinError):

@@ -1,7 +1,7 @@
-"""One attempt at a time, in a new process beside this one that has only imported what steps need: ``--backend inline``.
+"""The backend ``--backend inline``: one attempt at a time, in a new process that imports only what steps need.
 
-What an experiment changes in modules, while it is imported or in ``build``, is not there, as it is not on Ray. The
-child has this process's stdin, so that ``breakpoint()`` works in a step, and a terminal's Ctrl-C reaches both.
+The child does not see changes that an experiment made to modules on import or in ``build``, and neither do Ray workers.
+The child has this process's stdin, so that ``breakpoint()`` works in a step. A terminal's Ctrl-C reaches both.
 """
 
 from __future__ import annotations
@@ -38,18 +38,21 @@ _PROGRAM = (
     "from marin.executor.backends.child import serve\n"
     "serve(int(number), int(parent))\n"
 )
-AHEAD = 3  # jobs that wait at the child, so that it need not
-QUIET_SECONDS = 0.2  # after which what was printed is shown though its line has not ended
+AHEAD = 3  # jobs queued at the child, so that the child need not wait
+QUIET_SECONDS = 0.2  # after which an incomplete line of output is shown
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
-LEAVE_SECONDS = 5.0  # for the libraries of a child that has nothing to do to end
+LEAVE_SECONDS = 5.0  # for an idle child's libraries to end
 
 
 class ChildBackend:
-    """Ignores resources, but refuses accelerators. A child that dies fails its attempt; the next gets a new child."""
+    """Runs attempts in a child process. It ignores resources, but refuses accelerators.
+
+    A child that dies fails its attempt; the next attempt gets a new child.
+    """
 
     def __init__(self) -> None:
         self.queue: deque[Job] = deque()
-        self.sent: deque[Job] = deque()  # the first of them runs
+        self.sent: deque[Job] = deque()  # the first one runs
         self.child: _Child | None = None
 
     def start(self, steps: list[ExecutorStep[Any]], watcher: Watcher) -> None:
@@ -93,7 +96,7 @@ class ChildBackend:
 
 
 class _Child:
-    """The process, from here."""
+    """The child process, as this process sees it."""
 
     def __init__(self, parcels: Parcels) -> None:
         self._jobs, theirs = connection.Pipe()
@@ -111,7 +114,7 @@ class _Child:
             self._said[pipe.fileno()] = _Said(CleanStream(stream))
         self._to_send = SimpleQueue[object]()
         self._to_send.put((sys.argv, parcels))
-        # In a thread of its own: a child that prints much while it works takes no job before somebody reads that.
+        # A thread of its own: a child that prints much takes no job until somebody reads its output.
         self._feeder = threading.Thread(target=self._feed, name="marin-jobs", daemon=True)
         self._feeder.start()
 
@@ -119,13 +122,13 @@ class _Child:
         self._to_send.put(addressed(job))
 
     def _feed(self) -> None:
-        with suppress(OSError):  # the child is gone, which is said where its outcome is asked for
+        with suppress(OSError):  # the child is gone; ``outcome`` reports that
             sent = self
             while sent is not None:
                 self._jobs.send(sent := self._to_send.get())
 
     def outcome(self, seconds: float) -> Outcome | None:
-        """How its job ended, None if it has not within this time."""
+        """Return the outcome of the child's job, or None if the job does not end within this time."""
         if self._listen(seconds):
             with suppress(EOFError, ConnectionResetError):
                 return self._jobs.recv()
@@ -138,20 +141,20 @@ class _Child:
         return Outcome(ending=Ending.FAILED, error=f"the process that made it ended with {how}{advice}")
 
     def stop(self, *, at_work: bool) -> None:
-        """at_work: it first gives back what it holds, as long as that takes."""
+        """End the child. at_work: let it give back its lease first, however long that takes."""
         if at_work:
-            self.process.send_signal(SIGNALS.number)  # a terminal has sent it too: the child heeds the first
+            self.process.send_signal(SIGNALS.number)  # a terminal has sent it too; the child heeds only the first
         self._to_send.put(None)
         until = time.monotonic() + LEAVE_SECONDS
         while self.process.poll() is None and (at_work or time.monotonic() < until):
             if self._listen(QUIET_SECONDS):
-                time.sleep(QUIET_SECONDS / 10)  # it has closed its end, and is about to end
+                time.sleep(QUIET_SECONDS / 10)  # the child has closed its end, and is about to exit
         self.process.kill()
         self.process.wait()
         self._close()
 
     def _close(self) -> None:
-        """Of one that has ended."""
+        """Release the resources of a child that has ended."""
         self._listen(0.0)
         self._to_send.put(None)
         self._feeder.join()
@@ -161,7 +164,7 @@ class _Child:
             pipe.close()
 
     def _listen(self, seconds: float) -> bool:
-        """Passes on what it prints, for this time or until it has said how its job ended. Whether it has."""
+        """Pass on the child's output until its job ends or the time is over. Return whether the job ended."""
         sources: list[Any] = [*self._said, self._jobs]
         until = time.monotonic() + seconds
         while True:
@@ -177,14 +180,14 @@ class _Child:
 
 
 class _Said:
-    """What comes out of a pipe, in whole lines and without credentials."""
+    """Output from a pipe, in whole lines and without credentials."""
 
     def __init__(self, stream: CleanStream) -> None:
         self._stream = stream
         self._decoder = codecs.getincrementaldecoder("utf-8")("backslashreplace")
 
     def pass_on(self, number: int, *, flush: bool) -> bool:
-        """All that is there; flush: also the beginning of a line. False once there will be no more."""
+        """Pass on all available output. flush: incomplete lines too. Return False after the last output."""
         with suppress(BlockingIOError):
             while piece := os.read(number, 1 << 16):
                 self._stream.write(self._decoder.decode(piece))
@@ -196,7 +199,7 @@ class _Said:
 
 
 def serve(number: int, parent: int) -> None:
-    """In the child: attempts at jobs that come through an inherited socket, until it is closed or a signal comes."""
+    """Run jobs from an inherited socket until it is closed or a signal comes. Called in the child."""
     _die_with(parent)
     remember_start()
     SIGNALS.install(heed_once=True)
@@ -204,7 +207,7 @@ def serve(number: int, parent: int) -> None:
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(line_buffering=True, errors="backslashreplace")  # pyright: ignore
     jobs = Connection(number)
-    with suppress(EOFError, KeyboardInterrupt):  # the attempt has given back what it held
+    with suppress(EOFError, KeyboardInterrupt):  # the attempt has given back its lease
         sys.argv[:], parcels = jobs.recv()
         unpacked = Unpacked(parcels)
         while (job := jobs.recv()) is not None:
@@ -212,7 +215,7 @@ def serve(number: int, parent: int) -> None:
 
 
 def _die_with(parent: int) -> None:
-    """Killed when its parent ends, where the system can do that; at once if it has ended already."""
+    """Have Linux kill this process when its parent ends. Exit at once if the parent has already ended."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
@@ -223,7 +226,7 @@ def _outcome(job: Job, unpacked: Unpacked) -> Outcome:
     try:
         job = unpacked.job(job)
     except Exception as error:
-        return Outcome(ending=Ending.FAILED, error=f"its process could not take it: {type(error).__name__}: {error}")
+        return Outcome(ending=Ending.FAILED, error=f"its process could not load it: {type(error).__name__}: {error}")
     outcome = attempt(job, map_here)
     sys.stdout.flush()
     sys.stderr.flush()

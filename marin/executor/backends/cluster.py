@@ -1,4 +1,4 @@
-"""The Ray cluster that steps are sent to: the one that was named, or a private one. Only public options of Ray."""
+"""The Ray cluster for steps: a named one, or a private one. Uses only public options of Ray."""
 
 # pyright: basic
 
@@ -32,24 +32,24 @@ logger = logging.getLogger(__name__)
 ADDRESS = "RAY_ADDRESS"
 DASHBOARD = "Ray dashboard: "
 QUIET: Mapping[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
-CONNECT_SECONDS = 5.0  # for a socket to be answered
-JOIN_SECONDS = 15.0  # for a cluster to let us in: it takes a fifth of a second
-JOIN_ATTEMPTS = 5  # Ray itself asks for some seconds each time
+CONNECT_SECONDS = 5.0  # for a socket to answer
+JOIN_SECONDS = 15.0  # for a cluster to accept us; usually it takes a fifth of a second
+JOIN_ATTEMPTS = 5  # Ray itself tries for some seconds each time
 CHECK_EVERY, GONE_SECONDS, RESTART_SECONDS = 1.0, 2.0, 20.0
-# Ray itself asks a wrong address, or with a wrong token, for minutes, and cannot be interrupted meanwhile.
+# Ray itself tries a wrong address or a wrong token for minutes, and cannot be interrupted meanwhile.
 PROBE = """
 import sys, ray
 print("imported", flush=True)
 ray.init(address=sys.argv[1], log_to_driver=False, logging_level="ERROR")
 ray.shutdown()
 """
-REFUSED = "Unauthenticated"  # in what Ray says of a token
+REFUSED = "Unauthenticated"  # part of Ray's message about a token
 REMEDY = "Give another --address, or none for a Ray of this run's own, or --backend inline"
 
 
 @dataclass(frozen=True, kw_only=True)
 class NamedCluster:
-    """origin: who named it. remedy: what to give instead."""
+    """A cluster that the user named. origin: the option or variable that names it. remedy: advice if it fails."""
 
     address: str
     origin: str
@@ -64,7 +64,7 @@ class NamedCluster:
 
 
 def named_cluster(address: str) -> NamedCluster | None:
-    """The cluster to join; None for a private one. address: of ``--address``, which goes before RAY_ADDRESS."""
+    """Return the cluster to join; None for a private one. address: of ``--address``, which wins over RAY_ADDRESS."""
     named = NamedCluster(address=address, origin="--address")
     if not address:
         named = NamedCluster(address=os.environ.get(ADDRESS, ""), origin=ADDRESS)
@@ -72,7 +72,7 @@ def named_cluster(address: str) -> NamedCluster | None:
 
 
 class Cluster:
-    """A connection to a cluster that was named, or to a private one."""
+    """A connection to a named or a private cluster."""
 
     def __init__(self, named: NamedCluster | None, context: Any, private: PrivateRay | None = None) -> None:
         import ray
@@ -85,10 +85,10 @@ class Cluster:
         self._next_check = 0.0
 
     def _vital_addresses(self) -> dict[str, float]:
-        """The servers that the driver talks to, each with the seconds that it may be silent."""
+        """Return the servers that the driver talks to, each with the seconds that it may be silent."""
         import ray
 
-        if self.named is not None and "://" in self.named.address:  # the others may be out of a Ray client's reach
+        if self.named is not None and "://" in self.named.address:  # a Ray client may not reach the other servers
             return {self.named.address.partition("://")[2]: RESTART_SECONDS}
         context = ray.get_runtime_context()
         here = next(node for node in self.nodes if node["NodeID"] == context.get_node_id())
@@ -98,7 +98,10 @@ class Cluster:
         }
 
     def must_live(self) -> None:
-        """Raises ClusterLost. Ray says nothing: what its dead node ran is running forever. Cheap: call it often."""
+        """Raise ClusterLost if the cluster is dead. Cheap: call it often.
+
+        Ray itself reports nothing: tasks on a dead node stay "running" forever.
+        """
         now = time.monotonic()
         if now < self._next_check:
             return
@@ -108,9 +111,9 @@ class Cluster:
             elif now - self._answered[address] > patience:
                 what = str(self.named) if self.named else "Ray that this run started here"
                 raise ClusterLost(
-                    f"the {what} has died: nothing answers at {address} any more (killed, or out of memory?). What was "
-                    "committed stays, and what ran is made again: give the same command when there is memory, or a "
-                    "cluster, to run it"
+                    f"the {what} has died: nothing answers at {address} any more (killed, or out of memory?). "
+                    "Committed outputs stay; give the same command again when there is memory, or a cluster, "
+                    "to run it: only interrupted steps run again"
                 )
         self._next_check = time.monotonic() + CHECK_EVERY
 
@@ -118,14 +121,14 @@ class Cluster:
         return all(connection_refusal(address) is None for address in self._watched)
 
     def describe(self) -> str:
-        """Where people can watch it; "" where there is nothing to see."""
+        """Return where people can watch the cluster; "" if it has no dashboard."""
         if not self.dashboard:
             return ""
         token = self.private.token if self.private is not None else ""
         return f"{DASHBOARD}http://{self.dashboard}" + (f" · its token is in {token}" if token else "")
 
     def leave(self) -> None:
-        """A private one ends."""
+        """Disconnect. A private cluster ends."""
         import ray
 
         try:
@@ -136,28 +139,28 @@ class Cluster:
 
 
 def start_private() -> Cluster:
-    """A cluster of this run. Raises NoCluster."""
+    """Start a cluster for this run. Raises NoCluster."""
     os.environ["PYTHONPATH"] = os.pathsep.join(import_path())  # its workers inherit it
     private = PrivateRay()
     import ray
 
     try:
         for _ in range(JOIN_ATTEMPTS - 1):
-            with suppress(ConnectionError):  # its node answers before the cluster knows of it
+            with suppress(ConnectionError):  # its node answers before the cluster knows the node
                 return Cluster(None, ray.init(address=private.address, **QUIET), private)
-            private.must_live()  # its node gives up on a busy machine, and Ray would ask for a minute each time
+            private.must_live()  # on a busy machine its node gives up, and Ray would then try for a minute each time
         return Cluster(None, ray.init(address=private.address, **QUIET), private)
     except BaseException as error:
         private.end()
-        if isinstance(error, Exception) and not isinstance(error, NoCluster):  # Ray raises plain ones
+        if isinstance(error, Exception) and not isinstance(error, NoCluster):  # Ray raises plain exceptions
             raise NoCluster(f"the Ray that was started here cannot be joined: {error}. Try again") from error
         raise
 
 
 def join(named: NamedCluster) -> Cluster:
-    """Raises NoCluster, within seconds."""
+    """Join a named cluster. Raises NoCluster within seconds."""
     must_answer(named)
-    # Ray sends a token only where it is told to, in a variable that it reads when it is imported.
+    # Ray sends a token only if a variable says so, and it reads that variable when it is imported.
     has_unused_token = MODE not in os.environ and token_is_configured()
     try:
         asked(named, PROBE, import_ray=not has_unused_token)
@@ -168,7 +171,7 @@ def join(named: NamedCluster) -> Cluster:
         asked(named, PROBE, import_ray=True)
     import ray
 
-    os.environ.setdefault("RAY_OVERRIDE_JOB_RUNTIME_ENV", "1")  # a submitted job may have a PYTHONPATH: ours holds it
+    os.environ.setdefault("RAY_OVERRIDE_JOB_RUNTIME_ENV", "1")  # a submitted job may have a PYTHONPATH; ours extends it
     path = os.pathsep.join([*import_path(), "${PYTHONPATH}"])
     try:
         variables = {"PYTHONPATH": path}
@@ -182,12 +185,12 @@ def join(named: NamedCluster) -> Cluster:
 
 
 def asked(named: NamedCluster, program: str, *, import_ray: bool = False) -> str:
-    """What a program said that asks a cluster something; it prints "imported" when it begins to.
+    """Run a program that asks a cluster something, and return its output. It prints "imported" before it asks.
 
-    import_ray: here, meanwhile. Raises NoCluster, as soon as it is turned away or not let in.
+    import_ray: import Ray here meanwhile. Raises NoCluster as soon as the cluster refuses it, or lets it wait too long.
     """
     if named.is_this_machine:
-        stay_on_this_machine()  # else Ray takes the address of another interface for it, where nothing may listen
+        stay_on_this_machine()  # else Ray uses the address of another interface, where nothing may listen
     probe = subprocess.Popen(
         [sys.executable, "-c", program, named.address],
         stdout=subprocess.PIPE,
@@ -205,13 +208,13 @@ def asked(named: NamedCluster, program: str, *, import_ray: bool = False) -> str
 
 
 def must_answer(named: NamedCluster) -> None:
-    """Where the address names a host and port. "auto" and the like are for Ray to find."""
+    """Raise NoCluster unless the named host and port answer. Ray itself finds addresses such as "auto"."""
     address = named.address.partition("://")[2] or named.address
     if address == "auto":
         return
     if named.address.startswith(("http://", "https://")):
         raise NoCluster(
-            f"{named.address} ({named.origin}) is a dashboard, which takes jobs (`marin submit EXPERIMENT`) and no "
+            f"{named.address} ({named.origin}) is a dashboard, which takes jobs (`marin submit EXPERIMENT`) but no "
             f"steps: wanted HOST:PORT of the cluster itself. {named.remedy}"
         )
     host, _, port = address.rpartition(":")
@@ -245,7 +248,7 @@ def _cannot_join(named: NamedCluster, said: str) -> NoCluster:
     if REFUSED in said or "AuthenticationError" in said:
         return token_refused(named)
     last = next((line for line in reversed(said.splitlines()) if "Error: " in line), "")
-    why = last or f"what answers there is no Ray, or did not let us in within {JOIN_SECONDS:.0f} s"
+    why = last or f"the server there is no Ray, or did not let us in within {JOIN_SECONDS:.0f} s"
     return NoCluster(f"the {named} cannot be joined: {why}. {named.remedy}")
 
 
@@ -259,7 +262,7 @@ def token_refused(named: NamedCluster) -> TokenRefused:
 
 
 def connection_refusal(address: str) -> str | None:
-    """Why no connection can be made."""
+    """Return why no connection can be made; None if it can."""
     host, _, port = address.rpartition(":")
     try:
         with socket.create_connection((host.strip("[]"), int(port)), timeout=CONNECT_SECONDS):
@@ -269,7 +272,7 @@ def connection_refusal(address: str) -> str | None:
 
 
 def import_path() -> list[str]:
-    """Where this process finds modules that not every Python of this installation finds: an experiment's folder."""
+    """Return folders where only this process finds modules, such as an experiment's folder, and not every Python."""
     installed = tuple(sysconfig.get_paths().values())
     entries = dict.fromkeys(os.path.abspath(entry) for entry in sys.path)
     return [entry for entry in entries if os.path.isdir(entry) and not entry.startswith(installed)]

@@ -1,4 +1,4 @@
-"""Another backend, watched for what its steps move between regions."""
+"""A backend around another one that measures what steps move between regions."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from marin.store.store import Store
 
 
 class MeteredBackend:
-    """Starts no step that would take the run above its egress budget by what its inputs turned out to be.
+    """Refuses a step whose inputs would take the run above its egress budget.
 
-    Before a first run nobody knows how large its outputs will be, so that no plan can refuse it; once a step's inputs
-    are there, their sizes are known. bytes: what crossed regions so far, without outside data, which the plan counted.
+    Before a first run, the size of its outputs is unknown, so the plan cannot refuse it. Once a step's inputs exist,
+    their sizes are known. bytes: moved between regions so far, without outside data, which the plan counted.
     """
 
     def __init__(self, backend: Backend, store: Store, regions: Regions, allowance: Allowance) -> None:
         self.backend, self.store, self.regions, self.allowance = backend, store, regions, allowance
         self.bytes = 0
-        self._reads: dict[str, int] = {}  # of steps that run, by identity
+        self._reads: dict[str, int] = {}  # of running steps, by identity
         self._refused: list[tuple[Job, Outcome]] = []
 
     def start(self, steps: list[ExecutorStep[Any]], watcher: Watcher) -> None:
@@ -51,7 +51,7 @@ class MeteredBackend:
 
     def _count(self, job: Job, outcome: Outcome) -> None:
         reads = self._reads.pop(job.step.identity, 0)
-        if outcome.ending in (Ending.HELD, Ending.CACHED):  # somebody else reads and writes it
+        if outcome.ending in (Ending.HELD, Ending.CACHED):  # another driver reads the inputs and writes the output
             self.bytes -= reads
         if outcome.ending is not Ending.DONE or outcome.record is None:
             return
@@ -65,8 +65,8 @@ class MeteredBackend:
 
     def _about(self, step: ExecutorStep[Any], reads: int) -> str:
         return (
-            f"EgressOverBudget: {step.name} would read {write_bytes(reads)} from another region; with the "
-            f"{write_bytes(self.bytes)} that this run has moved already that is more than the budget of "
-            f"{write_bytes(self.allowance.budget)}. How large its inputs would be was not known before the run. What "
-            "is committed stays. Ways on: --region, `marin mirror`, --egress-budget SIZE, --allow-egress REASON"
+            f"EgressOverBudget: {step.name} would read {write_bytes(reads)} from another region. This run has moved "
+            f"{write_bytes(self.bytes)} already, so both exceed the budget of {write_bytes(self.allowance.budget)}; "
+            "before the run, the size of the inputs was unknown. Committed outputs stay. "
+            "Ways on: --region, `marin mirror`, --egress-budget SIZE, --allow-egress REASON"
         )

@@ -1,4 +1,4 @@
-"""One attempt at a time, in this process: for notebooks and tests, which hold what no other process could make."""
+"""A backend that runs one attempt at a time in this process: for notebooks and tests, whose objects live only here."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from marin.steps.step import ExecutorStep
 
 
 class InlineBackend:
-    """Ignores resources, but refuses accelerators. Steps that need a process of their own run here all the same."""
+    """Runs attempts here, isolated steps included. It ignores resources, but refuses accelerators."""
 
     def __init__(self) -> None:
         self.queue: deque[Job] = deque()
@@ -43,7 +43,7 @@ class InlineBackend:
 
 
 def must_need_no_chips(steps: Iterable[ExecutorStep[Any]]) -> None:
-    """Raises PlanError naming the first that asks for an accelerator."""
+    """Raise PlanError naming the first step that asks for an accelerator."""
     for step in steps:
         if (accelerator := step.resources.accelerator) is not None:
             raise PlanError(

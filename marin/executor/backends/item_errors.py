@@ -1,4 +1,4 @@
-"""How what goes wrong with one item of ``ctx.map`` on a Ray worker reaches the step: as it was raised there."""
+"""Carry an error in one item of ``ctx.map`` from a Ray worker to the step, as it was raised there."""
 
 # pyright: basic
 
@@ -12,14 +12,14 @@ from marin.executor.failures import RemoteTraceback, details, place_of
 
 
 class ItemError(Exception):
-    """Carries an exception between processes. content: it, pickled; b"" where it does not survive that."""
+    """Carries an exception between processes. content: the pickled exception; b"" if it cannot be pickled."""
 
     def __init__(self, content: bytes, said: str, place: str, text: str) -> None:
         super().__init__(content, said, place, text)
         self.content, self.said, self.place, self.text = content, said, place, text
 
     def original(self) -> BaseException:
-        """The exception, with the remote traceback as its cause; a StepFailed that says the same where it is lost."""
+        """Return the exception, with the remote traceback as its cause; a StepFailed with its text if it is lost."""
         error = _unpickled(self.content)
         if error is None:
             error = StepFailed(f"{self.said} (in {self.place})")
@@ -47,7 +47,7 @@ def _unpickled(content: bytes) -> BaseException | None:
 
 
 def explained(error: Exception) -> BaseException:
-    """What Ray raised for an item, as the step is to see it."""
+    """Return the exception that the step should see for Ray's error in an item."""
     from ray.exceptions import OutOfMemoryError, RayTaskError
 
     if isinstance(error, RayTaskError):

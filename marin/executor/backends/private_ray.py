@@ -1,12 +1,12 @@
-"""A Ray cluster of one run on this machine, started with ``ray start`` and public options.
+"""A Ray cluster for one run on this machine, started with ``ray start`` and public options.
 
-It wants a token for every call: the one that the user configured for Ray (RAY_AUTH_TOKEN, RAY_AUTH_TOKEN_PATH,
-~/.ray/auth_token), or one made for this process, in a file that only this user may read. A file, because what a step
-prints of its environment goes to a log. It listens on the loopback interface only, which is what Ray does where
-clusters of several machines are switched off. It ends with this process, also if that is killed.
+It requires a token for every call. The user may have configured one for Ray (RAY_AUTH_TOKEN, RAY_AUTH_TOKEN_PATH,
+~/.ray/auth_token). Otherwise this process makes one, in a file that only this user may read. A variable would not do,
+because a step may print its environment to a log. The cluster listens on the loopback interface only, as Ray does where
+clusters of several machines are switched off. It ends with this process, even if this process is killed.
 
-Not ``ray.init``, which cannot be told ports: where Ray has to find ports itself, its node waits 15 seconds for an agent
-to tell them, and dies on a machine that is too busy for that.
+``ray.init`` is not used, because it takes no ports. If Ray must find ports itself, its node waits 15 seconds for an
+agent to report them, and dies if the machine is too busy for that.
 """
 
 # pyright: basic
@@ -37,15 +37,15 @@ MODE, TOKEN, TOKEN_PATH = "RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PAT
 TOKEN_FOLDER, OWNER = "marin-ray-token-", "process.json"
 ONE_MACHINE = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}  # read when Ray is imported
 OBJECT_STORE_BYTES = 256 << 20  # only small messages; outputs go through the store
-START_SECONDS = 120.0  # it takes five where nothing else runs
+START_SECONDS = 120.0  # five are enough on an idle machine
 END_SECONDS = 10.0
 PORTS = (
     *("port", "node-manager-port", "object-manager-port", "dashboard-port", "dashboard-agent-listen-port"),
     *("dashboard-agent-grpc-port", "runtime-env-agent-port", "metrics-export-port", "ray-client-server-port"),
 )
-FIRST_PORT, LAST_PORT = 20_000, 32_000  # below those that outgoing connections get
-# Becomes Ray, and leaves behind what ends it when standard input is closed, which happens however this process ends.
-# (Not the other way round: what a shell starts in the background is deaf to SIGINT, and so would be the steps.)
+FIRST_PORT, LAST_PORT = 20_000, 32_000  # below the ports of outgoing connections
+# Becomes Ray, and leaves a process that ends Ray when standard input is closed. That happens however this process ends.
+# (Not the other way round: a process that the shell starts in the background ignores SIGINT, and so would the steps.)
 KEEPER = """
 folder=$1; shift; exec 3<&0
 { read -r _ <&3; trap "" TERM; kill -TERM 0; sleep 1; rm -rf "$folder"; kill -KILL 0; } &
@@ -54,15 +54,15 @@ exec "$@" </dev/null 3<&-
 
 
 def stay_on_this_machine() -> None:
-    """Before Ray is imported: it takes "this machine" for the loopback interface."""
+    """Make Ray take "this machine" for the loopback interface. Call it before Ray is imported."""
     os.environ.update(ONE_MACHINE)
 
 
 class PrivateRay:
-    """A running one. token: path of the file that holds the token that was made for it; "" if the user's is used."""
+    """A running private cluster. token: path of its token's file; "" if the user's token is used."""
 
     def __init__(self) -> None:
-        """Starts it. Raises NoCluster."""
+        """Start the cluster. Raises NoCluster."""
         stay_on_this_machine()
         self._environment = {name: os.environ.get(name) for name in (MODE, TOKEN_PATH)}
         os.environ[MODE] = "token"
@@ -70,7 +70,7 @@ class PrivateRay:
         self.token = "" if token_is_configured() else _token_file()
         if self.token:
             os.environ[TOKEN_PATH] = self.token
-        self._folder = tempfile.mkdtemp(prefix="marin-ray-", dir="/tmp")  # paths of sockets may not be long
+        self._folder = tempfile.mkdtemp(prefix="marin-ray-", dir="/tmp")  # paths of sockets must be short
         self._log = Path(self._folder, "start.log")
         ports = dict(zip(PORTS, free_ports(len(PORTS)), strict=True))
         self.address = f"127.0.0.1:{ports['port']}"
@@ -96,14 +96,14 @@ class PrivateRay:
             raise
 
     def _wait(self, ports: tuple[int, ...]) -> None:
-        """Until it answers. Ray says at once what is wrong with it, and ends."""
+        """Wait until the cluster answers. Ray reports an error at once, and ends."""
         limit = time.monotonic() + START_SECONDS
         while not all(map(answers, ports)):
             self.must_live(give_up=time.monotonic() > limit)
             time.sleep(0.05)
 
     def must_live(self, *, give_up: bool = False) -> None:
-        """Raises NoCluster with what Ray said last, if it has ended. give_up: also if it has not."""
+        """Raise NoCluster with Ray's last words if it has ended. give_up: also if it has not."""
         if self._keeper.poll() is None and not give_up:
             return
         said = self._log.read_text(errors="replace") if self._log.exists() else ""
@@ -114,7 +114,7 @@ class PrivateRay:
         )
 
     def end(self) -> None:
-        """Let it end. It takes a second, in which the caller may do something else: this process exits after it."""
+        """Let the cluster end. That takes a second, in which the caller may go on; this process exits afterwards."""
         assert self._keeper.stdin is not None
         self._keeper.stdin.close()
         for name, value in self._environment.items():
@@ -123,7 +123,7 @@ class PrivateRay:
                 os.environ[name] = value
 
     def _wait_for_end(self) -> None:
-        """When this process exits."""
+        """Wait for the cluster's end when this process exits."""
         self.end()
         try:
             self._keeper.wait(END_SECONDS)
@@ -133,15 +133,15 @@ class PrivateRay:
 
 
 def ray_program() -> str:
-    """Beside this Python."""
+    """Return the path of ``ray`` beside this Python."""
     return os.path.join(sysconfig.get_path("scripts"), "ray")
 
 
 def start_command(folder: str, ports: Mapping[str, int]) -> list[str]:
-    """Of a cluster of this machine. folder: of its sockets and logs. ports: by PORTS."""
+    """Return the command that starts a cluster on this machine. folder: of its sockets and logs. ports: by PORTS."""
     return [
         *(ray_program(), "start", "--head", "--block", "--disable-usage-stats"),
-        # One inside: Ray opens its own to every user of the machine.
+        # A folder of our own, because Ray opens its default folder to every user of the machine.
         *(f"--temp-dir={folder}/ray", f"--object-store-memory={OBJECT_STORE_BYTES}"),
         *("--include-log-monitor=false", "--min-worker-port=0", "--max-worker-port=0"),
         *(f"--{name}={port}" for name, port in ports.items()),
@@ -166,7 +166,10 @@ _made: set[str] = set()
 
 
 def token_is_configured() -> bool:
-    """By the user; not by us for an earlier run of this process. Raises NoCluster for a file that is not there."""
+    """Return whether the user configured a token. Tokens that this process made do not count.
+
+    Raises NoCluster for a file that does not exist.
+    """
     if os.environ.get(TOKEN):
         return True
     if path := os.environ.get(TOKEN_PATH):
@@ -178,7 +181,7 @@ def token_is_configured() -> bool:
 
 @functools.cache  # Ray reads a token once in a process
 def _token_file() -> str:
-    """A new token that lasts as long as this process."""
+    """Return the path of a new token that lasts as long as this process."""
     folder, owner = tempfile.mkdtemp(prefix=TOKEN_FOLDER), os.getpid()
     path = os.path.join(folder, "token")
     Path(folder, OWNER).write_bytes(this_process().to_json())
@@ -195,8 +198,8 @@ def _token_file() -> str:
 
 
 def _remove_dead_tokens() -> None:
-    """Those of this user's processes that were killed before they could remove theirs."""
+    """Remove tokens of this user's processes that were killed."""
     for owner in Path(tempfile.gettempdir()).glob(f"{TOKEN_FOLDER}*/{OWNER}"):
-        with suppress(OSError, BadDocument):  # another user's, or another process removes it too
+        with suppress(OSError, BadDocument):  # it is another user's, or another process removes it too
             if Holder.parse(owner.read_bytes()).is_gone():
                 shutil.rmtree(owner.parent, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""Attempts as plain Ray tasks; shards of a step as tasks below it."""
+"""The Ray backend: attempts as plain Ray tasks, and shards of a step as tasks below."""
 
 # pyright: basic
 
@@ -40,37 +40,40 @@ from marin.store.store import open_store
 CRASH_RETRIES = 3
 MAP_RETRIES = 2  # of an item whose worker died
 WAITING = 4096  # items of one map that Ray knows at a time
-LOOK_AT, REMOTE_LOOK_SECONDS = 64, 2.0  # leases at a time, and between looks where each costs a request
-STOP_SECONDS = 5.0  # for steps to hear that they are to stop
-SAVE_SECONDS = 20.0  # for trainings to save, of the 30 that a cluster commonly gives a process after SIGTERM
+LOOK_AT, REMOTE_LOOK_SECONDS = 64, 2.0  # leases at a time, and seconds between looks if each look costs a request
+STOP_SECONDS = 5.0  # for steps to react to the signal to stop
+SAVE_SECONDS = 20.0  # for trainings to save; a cluster commonly gives a process 30 after SIGTERM
 
 
 class RayBackend:
-    """address: of a running cluster ("auto" for the one on this machine, "local" for a private one); "" for that of
-    RAY_ADDRESS, or a private one. on_message: hears where the dashboard is.
+    """Runs attempts on a Ray cluster.
 
-    A worker that dies (out of memory, killed) is not the step's failure: the attempt is made again, up to CRASH_RETRIES
-    times, and the dead attempt's lease is taken over. One whose machine is gone was preempted, which is not counted.
+    address: of a running cluster ("auto" for the one on this machine, "local" for a private one); "" for the cluster
+    in RAY_ADDRESS, or a private one. on_message: told where the dashboard is.
+
+    A worker that dies (out of memory, killed) is not the step's failure. The attempt is repeated up to CRASH_RETRIES
+    times, and takes over the dead attempt's lease. If the worker's machine is gone, the attempt was preempted, which
+    does not count.
     """
 
     def __init__(self, address: str = "", on_message: Callable[[str], None] = lambda _: None) -> None:
         self.address, self.on_message = address, on_message
         self.cluster: Cluster | None = None
         self.running: dict[Any, Job] = {}
-        self.queue: deque[Job] = deque()  # of what runs, what is not known to have begun
+        self.queue: deque[Job] = deque()  # running jobs that are not known to have begun
         self.next_look = 0.0
         self.crashes: dict[str, int] = {}
         self.crashed: list[Job] = []  # to be sent again
-        self.preempted: list[tuple[Job, Outcome]] = []  # by the loss of a machine; to be told
+        self.preempted: list[tuple[Job, Outcome]] = []  # by the loss of a machine; not reported yet
         self.reservations: list[Reservation] = []  # that wait for their hosts
-        self.reserved: dict[Any, Reservation] = {}  # of what runs
+        self.reserved: dict[Any, Reservation] = {}  # of running jobs
         self.tasks: dict[bool, Any] = {}  # by isolated; exported to the cluster once
 
     def start(self, steps: list[ExecutorStep[Any]], watcher: Watcher) -> None:
         self.watcher = watcher
-        # Ray warns about (and by default will change) how CPU tasks see accelerators; we set nothing ourselves.
+        # Ray warns about (and by default will change) how CPU tasks see accelerators; marin sets nothing itself.
         os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
-        # What Ray prints of dead workers and nodes, in pages: ours is said in a line, and theirs is in Ray's logs.
+        # Ray prints pages about dead workers and nodes. marin prints one line instead; Ray's logs keep its texts.
         os.environ.setdefault("RAY_DEDUP_LOGS_SKIP_REGEX", "^")
         named, told = named_cluster(self.address), signal.getsignal(signal.SIGTERM)
         if named is None:
@@ -79,7 +82,7 @@ class RayBackend:
             self.cluster = start_private() if named is None else join(named)
         finally:
             if threading.current_thread() is threading.main_thread():
-                signal.signal(signal.SIGTERM, told)  # Ray has set its own, which ends with code 15
+                signal.signal(signal.SIGTERM, told)  # Ray has set its own handler, which ends with code 15
         if said := self.cluster.describe():
             self.on_message(said)
         must_be_had(steps, self.cluster.nodes)
@@ -107,7 +110,7 @@ class RayBackend:
         return reference
 
     def _send_reserved(self) -> None:
-        """Those whose hosts are there now."""
+        """Send the jobs whose hosts are reserved now."""
         for reservation in list(self.reservations):
             if (gang := reservation.gang()) is not None:
                 options = {**gang.options, "scheduling_strategy": gang.places[0].strategy()}
@@ -120,7 +123,7 @@ class RayBackend:
 
         if self.cluster is not None:
             self.cluster.must_live()
-            # Else the cluster has died, and not only a worker.
+            # Without an answer the cluster has died, and not only a worker.
             if (self.crashed or self.preempted) and self.cluster.answers():
                 for job in self.crashed:
                     self.submit(job)
@@ -143,7 +146,7 @@ class RayBackend:
             try:
                 ended.append((job, ray.get(reference)))
             except RayTaskError as error:  # attempt() raises nothing: the worker could not even unpack the step
-                line = f"the worker could not take it: {error.cause}"
+                line = f"the worker could not load it: {error.cause}"
                 ended.append((job, Outcome(ending=Ending.FAILED, error=line, details=str(error))))
             except NodeDiedError as error:
                 line = f"preempted: its machine is gone: {str(error).splitlines()[0]}"
@@ -158,7 +161,7 @@ class RayBackend:
         return ended
 
     def _look_for_attempts(self) -> None:
-        """An attempt begins with its lease. Asks for those of the jobs that were sent first, in turn."""
+        """Report attempts that have begun, which is when they take their lease. Looks at some jobs in turn."""
         if time.monotonic() < self.next_look:
             return
         waiting = set(map(id, self.running.values()))
@@ -180,7 +183,7 @@ class RayBackend:
 
         self.next_look = 0.0
         with suppress(MarinError):
-            self._look_for_attempts()  # what has just begun was running, too
+            self._look_for_attempts()  # attempts that have just begun count as running
         references = list(self.running)
         if references and SIGNALS.terminated:
             references = self._let_save(references)
@@ -189,22 +192,23 @@ class RayBackend:
         self.crashed.clear()
         self.preempted.clear()
         if references and ray.is_initialized():
-            # First as Ctrl-C, so that attempts give their leases back: only a host sees that its own workers are gone.
+            # First like Ctrl-C, so that attempts give back their leases: other hosts cannot see that workers are gone.
             for reference in references:
                 ray.cancel(reference)
             _, deaf = ray.wait(references, num_returns=len(references), timeout=STOP_SECONDS)
             for reference in deaf:
                 ray.cancel(reference, force=True)
-        self.reservations.clear()  # what they hold ends with this driver's job
+        self.reservations.clear()  # their hosts become free with the end of this driver's job
         self.reserved.clear()
         if self.cluster is not None:
             self.cluster.leave()
             self.cluster = None
 
     def _let_save(self, references: list[Any]) -> list[Any]:
-        """This driver was told to end, and has some time: pass it on to its workers on this machine, which save.
+        """Return the tasks that have not ended after workers on this machine had time to save.
 
-        What has not ended then. (Ray 2.60 dies of a task that is cancelled in the moment in which it ends.)
+        This driver was told to end and has some time, so it passes SIGTERM on to its workers here. (Ray 2.60 dies if a
+        task is cancelled at the moment when it ends.)
         """
         import ray
 
@@ -219,21 +223,21 @@ class RayBackend:
 
 
 def _has_begun(job: Job, lease: bytes | None) -> bool:
-    """Unless it is the lease of somebody who is gone."""
+    """Return whether the attempt holds its lease. A dead holder's lease does not count."""
     if not lease:
         return False
     try:
         held = parse_lease(lease, lease_name(job.step.identity))
-    except CorruptRecord:  # the attempt will say so
+    except CorruptRecord:  # the attempt will report it
         return False
     return held.state is State.HELD and not job.may_take_over(held)
 
 
-_unpacked: dict[Any, Unpacked] = {}  # of one driver: a worker has but one
+_unpacked: dict[Any, Unpacked] = {}  # one entry: a worker belongs to one driver
 
 
 def run_attempt(job: Job, parcels: Any, gang: Gang | None = None) -> Outcome:
-    """parcels: reference to those of the driver's steps. gang: the hosts that were reserved for it."""
+    """Run an attempt in a worker. parcels: reference to the driver's steps. gang: the hosts reserved for it."""
     import ray
 
     remember_start()
@@ -246,12 +250,12 @@ def run_attempt(job: Job, parcels: Any, gang: Gang | None = None) -> Outcome:
     except KeyboardInterrupt:
         if not SIGNALS.terminated:
             raise
-        SIGNALS.first = None  # should Ray use this worker again
+        SIGNALS.first = None  # in case Ray uses this worker again
         return Outcome(ending=Ending.PREEMPTED, error="preempted: its worker was told to end (SIGTERM)")
 
 
 def map_on_ray(work: Callable[[Any], Any], items: Sequence[Any], told: Told) -> list[Any]:
-    """One plain task per item, WAITING of them at a time; a single item is not worth a task."""
+    """Map with one plain task for each item, at most WAITING at a time. A single item is not worth a task."""
     if len(items) <= 1:
         return map_here(work, items, told)
     import ray
@@ -287,6 +291,6 @@ def map_on_ray(work: Callable[[Any], Any], items: Sequence[Any], told: Told) -> 
         cause = explained(error)
         raise cause from cause.__cause__
     finally:
-        for reference in places:  # nobody wants the others any more
+        for reference in places:  # the other results are not needed any more
             ray.cancel(reference)
     return [found[at] for at in range(len(items))]

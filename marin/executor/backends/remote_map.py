@@ -1,4 +1,4 @@
-"""Work that one attempt does in many processes: what they write is delivered, and told to the one that commits."""
+"""Work of one attempt in many processes: they deliver their files, and report them to the process that commits."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from marin.store.files.written import Written
 
 @dataclass(frozen=True, kw_only=True)
 class Shipped:
-    """``work`` as any process can do it. out: the attempt's directory, by URL."""
+    """``work``, callable in any process. out: the attempt's directory, by URL."""
 
     work: Callable[[Any], Any]
     out: str
 
     def __call__(self, item: Any) -> tuple[Any, dict[str, Written]]:
-        if standing_in(self.out) is not None:  # the process of the attempt itself, which delivers
+        if standing_in(self.out) is not None:  # the attempt's own process, which delivers the files
             return self.work(item), {}
         try:
             with staging(self.out) as here:
@@ -31,7 +31,7 @@ class Shipped:
 
 
 def received(results: Iterable[tuple[Any, dict[str, Written]]]) -> list[Any]:
-    """The results alone, once what was written is noted."""
+    """Note the written files, and return the results alone."""
     found: list[Any] = []
     for result, files in results:
         written.note_all(files)

@@ -1,8 +1,8 @@
-"""All hosts of an accelerator, reserved together for one attempt, by placement groups of Ray.
+"""Reserve all hosts of an accelerator together for one attempt, by placement groups of Ray.
 
-First the first hosts of all slices, in one group, so that two drivers that each want several never hold some and wait
-for each other: who has the first host of a slice has the slice. Then the other hosts of those very slices, in the order
-in which they are wired.
+One group first reserves the first hosts of all slices. The first host of a slice stands for the slice, so
+two drivers never hold some slices each and wait for the others. A second group then reserves the other
+hosts of those slices, in the order of their wiring.
 """
 
 # pyright: basic
@@ -20,12 +20,12 @@ from marin.executor.backends.requests import SLICE, WORKER, has, head, on_each_h
 from marin.executor.job import Job
 
 logger = logging.getLogger(__name__)
-BUSY_SECONDS = 120.0  # for others to give an accelerator back, before another one that will do is tried
-ABSENT_SECONDS = 5.0  # between two looks at whether machines that were taken away are back
+BUSY_SECONDS = 120.0  # for others to release an accelerator, before the next acceptable one is tried
+ABSENT_SECONDS = 5.0  # between two looks for machines that were taken away
 
 
 class Reservation:
-    """Waits for one of the accelerators that a job's step accepts, in turn; the cluster has at least one of them."""
+    """A reservation that tries the accelerators that a job's step accepts, in turn. The cluster has at least one."""
 
     def __init__(self, job: Job) -> None:
         self.job = job
@@ -35,8 +35,8 @@ class Reservation:
         self._try_next()
 
     def gang(self) -> Gang | None:
-        """The hosts, once all of them are reserved. Cheap: ask often."""
-        with suppress(KeyError):  # a node that was reserved is gone already: again, when patience is over
+        """Return the hosts once all of them are reserved. Cheap: ask often."""
+        with suppress(KeyError):  # a reserved node is already gone; try again when patience is over
             if self._groups and is_there(self._groups[-1]):
                 if self._is_complete():
                     return self._gang()
@@ -46,18 +46,18 @@ class Reservation:
         return None
 
     def release(self) -> None:
-        """Give everything back. What still runs there is killed."""
+        """Release everything. Processes that still run there are killed."""
         import ray
         from ray.util.placement_group import remove_placement_group
 
         for group in self._groups:
             if ray.is_initialized():
-                with suppress(Exception):  # the cluster is gone, and everything with it
+                with suppress(Exception):  # the cluster is gone, with everything on it
                     remove_placement_group(group)
         self._groups = []
 
     def _try_next(self) -> None:
-        """The next accelerator that the cluster has, as it is now: machines come and go."""
+        """Try the next accelerator that the cluster has now: machines come and go."""
         import ray
 
         self.release()
@@ -80,7 +80,7 @@ class Reservation:
         logger.debug("%s waits for %s", self.job.step.name, there)
 
     def _is_gone(self) -> bool:
-        """The cluster takes seconds to see that a machine has died; looked for now and then."""
+        """Return whether a machine has died. The cluster takes seconds to see that, so this looks now and then."""
         import ray
 
         if not self._groups or time.monotonic() < self._next_look:
@@ -97,7 +97,7 @@ class Reservation:
 
         more: dict[str, Any] = {} if labels is None else {"bundle_label_selector": labels}
         bundles = [{name: amount for name, amount in bundle.items() if amount} for bundle in bundles]
-        name = f"{self.job.step.name} {uuid.uuid4().hex[:8]}"  # no two may have one name
+        name = f"{self.job.step.name} {uuid.uuid4().hex[:8]}"  # names must be unique
         self._groups.append(placement_group(bundles, strategy="STRICT_SPREAD", name=name, **more))
 
     def _reserve_rest(self) -> None:
@@ -122,7 +122,7 @@ class Reservation:
         )
 
     def _nodes(self, group: Any) -> list[dict[str, Any]]:
-        """Of its bundles, in their order."""
+        """Return the nodes of the group's bundles, in order."""
         import ray
         from ray.util.placement_group import placement_group_table
 

@@ -1,4 +1,4 @@
-"""Whether workers can be sent the steps: found out before anything starts, and by the name of the field that cannot."""
+"""Check before a run that steps can be sent to workers, and name the field that cannot."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from marin.steps.step import ExecutorStep
 
 
 def must_ship(steps: Iterable[ExecutorStep[Any]]) -> None:
-    """Raises BadField naming the field that no worker can be sent, ExperimentError naming a class that none can find.
+    """Raise BadField naming a field that cannot be sent, or ExperimentError naming a class that no worker can find.
 
-    A step travels with all that it reads, so those are looked at too, each alone.
+    A step travels with all its inputs, so this checks each of them too.
     """
     seen: set[int] = set()
     pending = list(steps)
@@ -39,7 +39,7 @@ class _Receiving(pickle.Unpickler):
 
 
 def _travel(held: object, step: ExecutorStep[Any], pickler: type[pickle.Pickler] = pickle.Pickler) -> None:
-    """Raises whatever keeps it from being sent or unpacked, steps other than this one left out."""
+    """Pickle and unpickle a value, leaving out other steps. Raises the error that keeps it from travelling."""
 
     class Sending(pickler):
         def persistent_id(self, obj: Any) -> str | None:
@@ -51,7 +51,7 @@ def _travel(held: object, step: ExecutorStep[Any], pickler: type[pickle.Pickler]
 
 
 def _explain(step: ExecutorStep[Any], error: Exception) -> None:
-    """Raises, unless Ray's own pickle can do what Python's cannot: a lambda in a field that is no identity, say."""
+    """Raise the explanation, unless Ray's own pickle can send the step: a lambda outside the identity, say."""
     cls = type(step)
     where: Any = sys.modules.get(cls.__module__)
     for part in cls.__qualname__.split("."):
@@ -67,12 +67,12 @@ def _explain(step: ExecutorStep[Any], error: Exception) -> None:
         if wrong is not None:
             raise BadField(
                 f"{step.name}: {cls.__name__}.{name} is {_shown(getattr(step, name))}, which no worker can be sent "
-                f"({wrong}). Make it inside run() from something that can"
+                f"({wrong}). Make it inside run() from a value that can be sent"
             ) from error
 
 
 def _refusal(held: object, step: ExecutorStep[Any]) -> str | None:
-    """Why a value cannot be sent."""
+    """Return why a value cannot be sent; None if it can."""
     try:
         _travel(held, step)
     except Exception:

@@ -1,7 +1,7 @@
-"""Steps on their way to workers: each is packed once, alone, and unpacked at most once in each worker.
+"""Pickles of steps for workers. Each step is packed once, alone, and unpacked at most once in each worker.
 
-A step holds all that it is made from. Sent with every job, a graph of n steps would travel in n pieces of up to n
-steps; and a chain of thousands is deeper than pickle can go.
+A step holds all its inputs. If every job carried them, a graph of n steps would travel as n pieces of up to n steps
+each. A chain of thousands of steps is also deeper than pickle can go.
 """
 
 # pyright: basic
@@ -19,7 +19,7 @@ from marin.steps.step import ExecutorStep
 
 
 class Parcel(NamedTuple):
-    """content: the step pickled, every other step in it replaced by its identity. needs: those identities."""
+    """A pickled step. content: the pickle, with the identity in place of every other step. needs: those identities."""
 
     content: bytes
     needs: tuple[str, ...]
@@ -30,13 +30,13 @@ type Parcels = dict[str, Parcel]  # by identity
 
 @dataclasses.dataclass(frozen=True)
 class Addressed:
-    """Stands in a job for its step."""
+    """Stands for a step in a job."""
 
     identity: str
 
 
 def packed(steps: Iterable[ExecutorStep[Any]]) -> Parcels:
-    """These and all that they hold. Of equal steps the one that is given stands for those that are held."""
+    """Pack these steps and all steps that they hold. Of equal steps, the given one is packed."""
     found: Parcels = {}
     pending = list(steps)
     while pending:
@@ -50,20 +50,20 @@ def packed(steps: Iterable[ExecutorStep[Any]]) -> Parcels:
 
 
 def addressed(job: Job) -> Job:
-    """The job without its steps."""
+    """Return the job with identities in place of its steps."""
     milestones = {number: addressed(held) for number, held in job.milestones.items()}
     return dataclasses.replace(job, step=cast(Any, Addressed(job.step.identity)), milestones=milestones)
 
 
 class Unpacked:
-    """What a worker has unpacked so far."""
+    """The steps that a worker has unpacked so far."""
 
     def __init__(self, parcels: Parcels) -> None:
         self.parcels = parcels
         self.steps: dict[str, ExecutorStep[Any]] = {}
 
     def job(self, job: Job) -> Job:
-        """With its steps again."""
+        """Return the job with its steps."""
         milestones = {number: self.job(held) for number, held in job.milestones.items()}
         return dataclasses.replace(job, step=self.step(cast(Any, job.step).identity), milestones=milestones)
 
@@ -92,7 +92,7 @@ def _pack(step: ExecutorStep[Any]) -> tuple[Parcel, list[ExecutorStep[Any]]]:
         content, held = _dump(step, pickle.Pickler)
     except Exception:
         content, held = b"__main__", []
-    if b"__main__" in content:  # a notebook's classes travel by value, and so may a lambda; that takes longer
+    if b"__main__" in content:  # a notebook's classes travel by value, and lambdas may; that takes longer
         from ray.cloudpickle import Pickler
 
         content, held = _dump(step, Pickler)

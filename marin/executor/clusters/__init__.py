@@ -1,1 +1,1 @@
-"""Clusters that live longer than a run: what is sent there, what is asked of them, one that is kept on this machine."""
+"""Clusters that outlive a run: submitted jobs, their dashboards, and a cluster that is kept on this machine."""

@@ -1,6 +1,7 @@
-"""A running Ray cluster, through its dashboard: drivers that are submitted to it as Ray jobs, its nodes and tasks.
+"""A running Ray cluster, through its dashboard: submitted drivers (Ray jobs), nodes and tasks.
 
-Only public interfaces of Ray. A dashboard is asked over HTTP, so it may be forwarded from another machine.
+It uses only public interfaces of Ray. It talks to the dashboard over HTTP, so the port may be forwarded from another
+machine.
 """
 
 # pyright: basic
@@ -34,8 +35,8 @@ from marin.executor.backends.private_ray import MODE, token_is_configured
 
 LOOK_SECONDS = 1.0  # between two looks at a job whose log has ended
 LOST_ATTEMPTS = 30  # looks without an answer, before a cluster counts as lost
-STOP_SECONDS = 30  # in which a driver that is told to end lets trainings save; Ray's own are three
-OVERRIDING = ("RAY_ADDRESS", "RAY_API_SERVER_ADDRESS")  # go before whatever address Ray's client is given
+STOP_SECONDS = 30  # for trainings to save after a driver is told to end; Ray's own limit is three
+OVERRIDING = ("RAY_ADDRESS", "RAY_API_SERVER_ADDRESS")  # Ray's client prefers them to any address that it is given
 ASK = """
 import sys
 from ray.job_submission import JobSubmissionClient
@@ -56,7 +57,7 @@ class ClusterJob:
     command: str
     began: float | None  # seconds since 1970
     ended: float | None
-    message: str  # what Ray says of it
+    message: str  # Ray's message about it
     metadata: Mapping[str, str]
 
 
@@ -66,13 +67,13 @@ class ClusterNode:
     address: str
     is_head: bool
     is_alive: bool
-    why: str  # it is not
+    why: str  # the reason if it is not alive
     resources: Mapping[str, float]
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunningTask:
-    """What a cluster works on, or will: a step, a piece of one, or what is not ours."""
+    """A task that a cluster runs or will run: a step, a piece of a step, or another program's task."""
 
     name: str
     state: str
@@ -82,7 +83,7 @@ class RunningTask:
 
 
 class Dashboard:
-    """Of a cluster that was named. Opening it asks it something. Raises NoCluster within seconds."""
+    """The dashboard of a named cluster. Opening it sends a request. Raises NoCluster within seconds."""
 
     def __init__(self, named: NamedCluster) -> None:
         self.named = named = replace(named, remedy=REMEDY)
@@ -91,7 +92,7 @@ class Dashboard:
         with self._asking(), _unaddressed():
             from ray.job_submission import JobSubmissionClient
 
-            logging.getLogger("ray").setLevel(logging.ERROR)  # what it uploads, and that a log has ended
+            logging.getLogger("ray").setLevel(logging.ERROR)  # hide notes on uploads and on the end of a log
             self._client = JobSubmissionClient(self.url)
 
     @property
@@ -102,7 +103,7 @@ class Dashboard:
         return f"{self.url}/#/jobs/{name}"
 
     def submit(self, name: str, command: str, archive: str, environment: Mapping[str, str], about: Mapping[str, str]):
-        """archive: path of what the driver and its workers find as their working directory. Raises NoCluster."""
+        """Submit a job. archive: path of the working directory for driver and workers. Raises NoCluster."""
         variables = {"RAY_JOB_STOP_WAIT_TIME_S": str(STOP_SECONDS), **environment}
         try:
             with self._asking():
@@ -116,13 +117,13 @@ class Dashboard:
             raise NoCluster(f"the {self.named} refused the job: {error}") from error
 
     def jobs(self) -> list[ClusterJob]:
-        """Those that were submitted, the oldest first."""
+        """Return the submitted jobs, oldest first."""
         with self._asking():
             every = [_job(details) for details in self._client.list_jobs() if details.submission_id]
         return sorted(every, key=lambda job: job.began or 0)
 
     def job(self, name: str) -> ClusterJob:
-        """Raises UnknownStep or AmbiguousName."""
+        """Return one job by its name or the beginning of the name. Raises UnknownStep or AmbiguousName."""
         jobs = {job.name: job for job in self.jobs()}
         if name in jobs:
             return jobs[name]
@@ -143,7 +144,7 @@ class Dashboard:
             return self._client.get_job_logs(job.name)
 
     def follow(self, name: str, tell: Callable[[str], None]) -> ClusterJob:
-        """Tells what the driver prints until it has ended. Raises ClusterLost."""
+        """Pass on the driver's output until the driver ends. Raises ClusterLost."""
         told, silent = 0, 0
         while True:
             try:
@@ -151,20 +152,20 @@ class Dashboard:
                 job = self.job(name)
                 silent = 0
                 if job.is_over:
-                    rest = self.log(job)  # what was printed last may have missed the connection's end
+                    rest = self.log(job)  # the last output may have missed the end of the connection
                     tell(rest[told:])
                     return job
             except (NoCluster, RuntimeError, OSError) as error:
                 silent += 1
                 if silent > LOST_ATTEMPTS:
                     raise ClusterLost(
-                        f"the {self.named} does not answer any more ({error}). If it comes back: `marin cluster logs "
-                        f"-f {name}`. If it does not: submit again elsewhere; what was committed stays"
+                        f"the {self.named} does not answer any more ({error}). If it comes back, use `marin cluster "
+                        f"logs -f {name}`; if not, submit again elsewhere. Committed outputs stay"
                     ) from error
             time.sleep(LOOK_SECONDS)
 
     async def _tail(self, name: str, told: int, tell: Callable[[str], None]) -> int:
-        """How many characters of the log were told in all. It begins with the first again each time."""
+        """Return how many characters of the log were passed on in total. Each call reads the log from its start."""
         seen = 0
         async for text in self._client.tail_job_logs(name):
             seen += len(text)
@@ -191,7 +192,7 @@ class Dashboard:
         ]
 
     def tasks(self) -> list[RunningTask]:
-        """That have not ended."""
+        """Return the tasks that have not ended."""
         from ray.util.state import list_nodes, list_tasks
 
         with self._asking(), _unaddressed():
@@ -217,7 +218,7 @@ class Dashboard:
 
     @contextmanager
     def _asking(self) -> Generator[None]:
-        """Ray's errors become NoCluster."""
+        """Turn Ray's errors into NoCluster."""
         from ray.exceptions import AuthenticationError
 
         try:
@@ -243,7 +244,7 @@ def _job(details: Any) -> ClusterJob:
 
 
 def _url_of(named: NamedCluster) -> str:
-    """Where its dashboard is. Raises NoCluster."""
+    """Return the address of the dashboard. Raises NoCluster."""
     address = named.address.rstrip("/")
     if address.startswith(("http://", "https://")):
         try:
@@ -254,7 +255,7 @@ def _url_of(named: NamedCluster) -> str:
         if (refusal := connection_refusal(f"{parts.hostname}:{port}")) is not None:
             raise NoCluster(f"no {named}: nothing answers there ({refusal}). {REMEDY}")
         if not _is_dashboard(address):
-            raise NoCluster(f"what answers at {address} ({named.origin}) is no Ray dashboard. {REMEDY}")
+            raise NoCluster(f"the server at {address} ({named.origin}) is no Ray dashboard. {REMEDY}")
         return address
     must_answer(named)
     if address != "auto" and "://" not in address and _is_dashboard(f"http://{address}"):
@@ -271,8 +272,8 @@ def _is_dashboard(url: str) -> bool:
         with urllib.request.urlopen(f"{url}/api/version", timeout=CONNECT_SECONDS) as answer:
             return "ray_version" in json.load(answer)
     except urllib.error.HTTPError as error:
-        return error.code == 401  # it wants a token
-    except (OSError, ValueError, HTTPException):  # what answers may speak no HTTP
+        return error.code == 401  # a dashboard that wants a token
+    except (OSError, ValueError, HTTPException):  # the server there may not speak HTTP
         return False
 
 

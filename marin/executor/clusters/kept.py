@@ -1,8 +1,8 @@
-"""A Ray cluster on this machine that is kept until it is ended, other than the private one of a run.
+"""A Ray cluster on this machine that is kept until somebody ends it, unlike the private one of a run.
 
-Started with ``ray start`` and public options, in a folder of its own, and ended by its process: ``ray stop`` would end
-every Ray of this user, those of running experiments too. It wants the user's token and listens on the loopback
-interface alone.
+It is started with ``ray start`` and public options, in a folder of its own. It is ended through its process, because
+``ray stop`` would end every Ray of this user, including those of running experiments. It requires the user's token and
+listens on the loopback interface alone.
 """
 
 # pyright: basic
@@ -36,14 +36,14 @@ from marin.executor.backends.private_ray import (
 from marin.store.documents import BadDocument, Document
 from marin.store.process import Holder, started, this_process
 
-STARTED = "Ray runtime started"  # what `ray start` prints when it has
-ATTEMPTS, START_SECONDS = 3, 300.0  # Ray itself gives up earlier; it takes five where nothing else runs
+STARTED = "Ray runtime started"  # the message of `ray start` when it is ready
+ATTEMPTS, START_SECONDS = 3, 300.0  # Ray itself gives up earlier; five seconds are enough on an idle machine
 END_SECONDS = 15.0
 DASHBOARD_PORT = 8265  # Ray's own choice
 
 
 class KeptCluster(Document, frozen=True, kw_only=True):
-    """One that runs, or ran: ``process`` tells."""
+    """A cluster that runs or ran; ``process`` shows which."""
 
     address: str
     dashboard: str
@@ -52,7 +52,7 @@ class KeptCluster(Document, frozen=True, kw_only=True):
 
 
 def noted_cluster() -> KeptCluster | None:
-    """That of this user on this machine, also if it has died."""
+    """Return this user's cluster on this machine, also if it has died."""
     try:
         kept = KeptCluster.parse(_note().read_bytes())
     except (OSError, BadDocument):
@@ -61,14 +61,14 @@ def noted_cluster() -> KeptCluster | None:
 
 
 def kept_cluster() -> KeptCluster | None:
-    """That of this user, if it runs."""
+    """Return this user's cluster if it runs."""
     kept = noted_cluster()
     return None if kept is None or kept.process.is_gone() else kept
 
 
 @contextmanager
 def alone() -> Generator[None]:
-    """Waits until no other process starts or ends one."""
+    """Wait until no other process starts or ends a cluster."""
     _note().parent.mkdir(parents=True, exist_ok=True)
     with _note().with_suffix(".lock").open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
@@ -76,11 +76,11 @@ def alone() -> Generator[None]:
 
 
 def keep_cluster(cpus: int | None, dashboard_port: int | None) -> KeptCluster:
-    """Starts one. cpus: how many steps may take; None for all there are. Raises NoCluster."""
+    """Start a cluster. cpus: how many steps may take; None for all there are. Raises NoCluster."""
     if dashboard_port is not None and answers(dashboard_port):
         raise NoCluster(f"port {dashboard_port} of this machine is taken; give another --dashboard-port, or none")
     environment = {**os.environ, **ONE_MACHINE, MODE: "token"}
-    # Drivers that are submitted find this Python as "python".
+    # Submitted drivers find this Python as "python".
     environment["PATH"] = os.pathsep.join([sysconfig.get_path("scripts"), environment.get("PATH", "")])
     ray = ray_program()
     if not os.path.exists(ray):
@@ -91,9 +91,9 @@ def keep_cluster(cpus: int | None, dashboard_port: int | None) -> KeptCluster:
         )
         if made.returncode:
             raise NoCluster(f"Ray makes no token (`ray get-auth-token --generate`): {made.stderr.strip()}")
-        Path.home().joinpath(".ray/auth_token").chmod(0o600)  # Ray leaves it to the umask
+        Path.home().joinpath(".ray/auth_token").chmod(0o600)  # Ray leaves the mode to the umask
     for attempt in range(1, ATTEMPTS + 1):
-        folder = tempfile.mkdtemp(prefix="marin-cluster-", dir="/tmp")  # paths of sockets may not be long
+        folder = tempfile.mkdtemp(prefix="marin-cluster-", dir="/tmp")  # paths of sockets must be short
         try:
             return _kept(_started(folder, environment, cpus, dashboard_port))
         except NoCluster:  # its node gives up on a busy machine
@@ -110,7 +110,7 @@ class _Started(NamedTuple):
 
 
 def _started(folder: str, environment: dict[str, str], cpus: int | None, dashboard_port: int | None) -> _Started:
-    """Raises NoCluster."""
+    """Start a cluster's process, and wait until Ray reports that it is ready. Raises NoCluster."""
     ports = dict(zip(PORTS, free_ports(len(PORTS)), strict=True))
     if dashboard_port or not answers(DASHBOARD_PORT):
         ports["dashboard-port"] = dashboard_port or DASHBOARD_PORT
@@ -128,8 +128,8 @@ def _started(folder: str, environment: dict[str, str], cpus: int | None, dashboa
                 errors = [line.strip() for line in said.splitlines() if "Exception: " in line or "Error: " in line]
                 why = errors[-1].rstrip(".") if errors else f"nothing in {START_SECONDS:.0f} s"
                 raise NoCluster(
-                    f"Ray did not start here: {why}. Try again (a machine under load may be too slow for it); all it "
-                    f"said is in {log}"
+                    f"Ray did not start here: {why}. Try again (a machine under load may be too slow for it); all "
+                    f"output is in {log}"
                 )
             time.sleep(0.1)
     except BaseException:
@@ -141,7 +141,7 @@ def _started(folder: str, environment: dict[str, str], cpus: int | None, dashboa
 
 
 def _kept(start: _Started) -> KeptCluster:
-    """Written down."""
+    """Write the cluster down, and return it."""
     me, pid = this_process(), start.process.pid
     kept = KeptCluster(
         address=f"127.0.0.1:{start.ports['port']}",
@@ -154,7 +154,7 @@ def _kept(start: _Started) -> KeptCluster:
 
 
 def end_cluster(kept: KeptCluster) -> None:
-    """With all that runs on it, which Ray lets end for some seconds."""
+    """End the cluster with everything on it. Ray gives running tasks some seconds to end."""
     for number, patience in ((signal.SIGTERM, END_SECONDS), (signal.SIGKILL, END_SECONDS)):
         if kept.process.is_gone():
             break
@@ -168,6 +168,6 @@ def end_cluster(kept: KeptCluster) -> None:
 
 
 def _note() -> Path:
-    """Where it is written down."""
+    """Return the file that notes the cluster."""
     state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local/state"
     return Path(state, "marin/cluster.json")

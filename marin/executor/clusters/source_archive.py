@@ -1,4 +1,4 @@
-"""The files of a folder that a job takes along, as one archive whose bytes depend on nothing but those files."""
+"""Pack the files of a folder for a job, as one archive whose bytes depend only on those files."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from marin.errors import BadField
 from marin.store.layout import OWN
 from marin.store.numbers import write_bytes
 
-LIMIT = 100 << 20  # bytes before packing; what a Ray dashboard takes in one request
+LIMIT = 100 << 20  # bytes before packing; a Ray dashboard takes so much in one request
 LARGEST = 3  # files that a refusal names
-SKIPPED = {".git", ".venv", "venv", "__pycache__", "node_modules"}  # folders, where no .gitignore is heard
-EPOCH = (1980, 1, 1, 0, 0, 0)  # the first moment that an archive can hold
+SKIPPED = {".git", ".venv", "venv", "__pycache__", "node_modules"}  # folders, where no .gitignore applies
+EPOCH = (1980, 1, 1, 0, 0, 0)  # the earliest time that an archive can hold
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,10 +25,11 @@ class Archive:
 
 
 def pack(folder: Path, target: Path) -> Archive:
-    """Writes what belongs to a project: in a git checkout all that .gitignore lets through, uncommitted files included;
-    elsewhere all but environments and caches. Never a store.
+    """Write the files of a project into an archive.
 
-    Raises BadField for more than LIMIT and for what an archive cannot hold.
+    In a git checkout, these are all files that .gitignore lets through, uncommitted ones included. Elsewhere they are
+    all files but environments and caches. A store is never included. Raises BadField for more than LIMIT bytes, and for
+    files that an archive cannot hold.
     """
     names = _without_stores(_names(folder))
     sizes = {name: (folder / name).stat().st_size for name in names}
@@ -51,7 +52,7 @@ def pack(folder: Path, target: Path) -> Archive:
 
 
 def _names(folder: Path) -> list[str]:
-    """Of files, relative, sorted. Raises BadField."""
+    """Return the relative names of files, sorted. Raises BadField."""
     command = ["git", "-C", str(folder), "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     try:
         listed = subprocess.run(command, capture_output=True, check=False)
@@ -62,7 +63,7 @@ def _names(folder: Path) -> list[str]:
     names: set[str] = set()
     for name in filter(None, os.fsdecode(listed.stdout).split("\0")):
         path = folder / name
-        if path.is_file():  # else it was deleted since the last commit, or is a checkout of its own
+        if path.is_file():  # otherwise it was deleted since the last commit, or is a checkout of its own
             names.add(name)
         elif path.is_symlink() and path.is_dir():
             raise _linked(path)
@@ -88,12 +89,12 @@ def _walked(folder: Path) -> list[str]:
 def _linked(path: Path) -> BadField:
     return BadField(
         f"{path} is a link to a folder, which a job cannot take along. Put it into .gitignore, or install "
-        "what it leads to"
+        "the folder behind the link"
     )
 
 
 def _without_stores(names: list[str]) -> list[str]:
-    """A store, and each output, is a folder that holds OWN."""
+    """Return the names without those in stores. A store, and each output, is a folder that holds OWN."""
     inside = f"/{OWN}/"
     stores = {f"{name.partition(inside)[0]}/" for name in names if inside in name}
     return [name for name in names if not name.startswith((f"{OWN}/", *stores))]
