@@ -1,4 +1,4 @@
-"""One attempt on several hosts: its own process on the first, a task on each other one, and one fate for all."""
+"""One attempt on several hosts: its own process on the first, a task on every other one. All share one fate."""
 
 # pyright: basic
 
@@ -26,13 +26,13 @@ from marin.fingerprint.of_step import executed
 from marin.steps.hosts import Host
 from marin.steps.resources import Accelerator
 
-LOOK_SECONDS, NODES_SECONDS = 1.0, 5.0  # between two looks at the others, and at whether their nodes are there
-GRACE_SECONDS = 5.0  # for all to say what is wrong: of those that fail together, one knows why
-END_SECONDS = 30.0  # for those that are killed to be gone
+LOOK_SECONDS, NODES_SECONDS = 1.0, 5.0  # between two looks at the other tasks, and at their nodes
+GRACE_SECONDS = 5.0  # for all hosts to report errors: among those that fail together, one knows the cause
+END_SECONDS = 30.0  # for killed tasks to end
 
 
 def is_there(group: Any) -> bool:
-    """Whether every host of a placement group is reserved, and alive."""
+    """Return whether every host of a placement group is reserved and alive."""
     from ray.util.placement_group import placement_group_table
 
     return placement_group_table(group).get("state") == "CREATED"
@@ -40,7 +40,7 @@ def is_there(group: Any) -> bool:
 
 @dataclass(frozen=True)
 class Place:
-    """A host: bundle of a placement group."""
+    """A host: one bundle of a placement group."""
 
     group: Any
     bundle: int
@@ -53,7 +53,7 @@ class Place:
 
 @dataclass(frozen=True, kw_only=True)
 class Gang:
-    """The hosts of one attempt. address: of the first. options: of a task that takes all that is reserved of a host."""
+    """The hosts of one attempt. address: of the first one. options: of a task that takes a host's whole reservation."""
 
     name: str
     accelerator: Accelerator
@@ -62,7 +62,7 @@ class Gang:
     options: Mapping[str, Any]
 
     def run[R](self, lead: Callable[[Host], R], follow: Callable[[Host], object]) -> R:
-        """As Context.on_hosts."""
+        """Run as Context.on_hosts does."""
         import ray
 
         hosts = self._hosts()
@@ -106,7 +106,7 @@ class Gang:
         ]
 
     def _environment(self, number: int) -> dict[str, str]:
-        """Of TPU slices: how they find each other."""
+        """Return the variables by which TPU slices find each other."""
         if not self.accelerator.is_tpu or self.accelerator.slices == 1:
             return {}
         from ray.util.tpu import get_tpu_coordinator_env_vars
@@ -116,7 +116,7 @@ class Gang:
 
 
 def _free_port(address: str) -> int:
-    """Below those that outgoing connections get: it is listened on only when the training's libraries are imported."""
+    """Return a port below those of outgoing connections. Nothing listens on it until the training has its imports."""
     while True:
         port = FIRST_PORT + secrets.randbelow(LAST_PORT - FIRST_PORT)
         with socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET) as tried, suppress(OSError):
@@ -125,7 +125,7 @@ def _free_port(address: str) -> int:
 
 
 def _follow(follow: Callable[[Host], object], host: Host, scope: Scope) -> Observation:
-    """In the task on another host."""
+    """Run the follower's part, in the task on another host."""
     log_as_asked()
     try:
         with SIGNALS.heard_by_worker(), observing(scope, keeps=executed().keeps) as seen:
@@ -140,21 +140,21 @@ def _follow(follow: Callable[[Host], object], host: Host, scope: Scope) -> Obser
 
 
 class _Watch:
-    """Looks, in a thread, at the tasks on the other hosts."""
+    """Watches the tasks on the other hosts, in a thread."""
 
     def __init__(self, others: dict[Any, Host], groups: list[Any]) -> None:
         self.seen: list[Observation] = []
         self.failures: dict[Host, BaseException] = {}
         self._running, self._groups = others, {group.id: group for group in groups}.values()
         self._stops: list[Callable[[], object]] = []
-        self._until: float | None = None  # when it stops to wait for the others
-        self._stopped = False  # whether it has ended what runs here, which then does not know why
+        self._until: float | None = None  # when it stops waiting for the others
+        self._stopped = False  # whether it has ended this host's work, which then does not know why
         self._changed = threading.Lock()
         self._thread = threading.Thread(target=self._look, daemon=True)
         self._thread.start()
 
     def stops(self, call: Callable[[], object]) -> None:
-        """What ends the work of this host."""
+        """Register a call that ends the work of this host."""
         with self._changed:
             self._stops.append(call)
             late = self._stopped
@@ -162,20 +162,20 @@ class _Watch:
             call()
 
     def wait(self, seconds: float | None = None) -> None:
-        """Until all have ended, at most so long."""
+        """Wait until all tasks have ended, at most this long."""
         if seconds is not None:
             self._until = time.monotonic() + seconds
         self._thread.join()
 
     def cause(self, own: Exception | None, here: Host) -> BaseException:
-        """Of all failures the one that is the others' reason."""
+        """Return the failure that caused all other failures."""
         failures: dict[Host, BaseException] = dict(self.failures)
         if own is not None and not (self._stopped and failures):
             failures = {here: own, **failures}
         return reason(failures)
 
     def end(self) -> None:
-        """Kill those that still run."""
+        """Kill the tasks that still run."""
         import ray
 
         self._until = 0.0
@@ -218,7 +218,7 @@ class _Watch:
             self.failures[host] = ProcessLost(f"its worker died: {_line(error)}")
 
     def _look_at_nodes(self) -> None:
-        """A task that has no machine any more before it began would wait for ever."""
+        """Report a lost machine. A task whose machine was lost before the task began would wait forever."""
         if not all(map(is_there, self._groups)):
             for host in self._running.values():
                 self.failures.setdefault(host, Preempted("preempted: a machine that was reserved is gone"))

@@ -1,4 +1,4 @@
-"""What a step asks of a Ray cluster, in Ray's own words, and whether the cluster has it."""
+"""Translate a step's resources into Ray's terms, and find out whether a cluster has them."""
 
 # pyright: basic
 
@@ -15,19 +15,19 @@ from marin.steps.step import ExecutorStep
 # Labels and resources that Ray itself gives to the hosts of a TPU slice.
 SLICE, POD_TYPE, WORKER = "ray.io/tpu-slice-name", "ray.io/tpu-pod-type", "ray.io/tpu-worker-id"
 TPU, GPU = "TPU", "GPU"
-KIND = "accelerator_type:"  # of a GPU; a node that has it has a resource of that name
-OF_THAT_KIND = 0.001  # of a resource that says what a node has, for as many tasks as you like
+KIND = "accelerator_type:"  # of a GPU; a node with such GPUs has a resource of this name
+OF_THAT_KIND = 0.001  # amount of a resource that only describes a node, so that any number of tasks fit
 
-type Node = dict[str, Any]  # as ray.nodes() tells of it
+type Node = dict[str, Any]  # as ray.nodes() returns it
 
 
 def head(accelerator: Accelerator) -> str:
-    """The resource of the first host of each such slice."""
+    """Return the resource that the first host of each slice has."""
     return f"TPU-{accelerator.name}-head"
 
 
 def on_each_host(resources: Resources, accelerator: Accelerator | None) -> dict[str, float]:
-    """Amounts by name."""
+    """Return the amounts of resources that a step needs on each host, by name."""
     wanted: dict[str, float] = {"CPU": resources.cpus}
     if resources.memory_gib:
         wanted["memory"] = int(resources.memory_gib * 2**30)
@@ -39,14 +39,14 @@ def on_each_host(resources: Resources, accelerator: Accelerator | None) -> dict[
 
 
 def task_options(amounts: dict[str, float]) -> dict[str, Any]:
-    """The same, as the options of a task."""
+    """Return the amounts as the options of a task."""
     words = {"CPU": "num_cpus", GPU: "num_gpus", "memory": "memory"}
     options: dict[str, Any] = {word: amounts[name] for name, word in words.items() if name in amounts}
     return {**options, "resources": {name: amount for name, amount in amounts.items() if name not in words}}
 
 
 def in_words(resources: dict[str, float]) -> str:
-    """ "4 CPU, 4 TPU, 16 GiB memory" """
+    """Return "4 CPU, 4 TPU, 16 GiB memory"."""
     named = ((amount, name) for name, amount in resources.items() if amount != OF_THAT_KIND and name != "memory")
     parts = [f"{amount:g} {name}" for amount, name in named]
     memory = [f"{resources['memory'] / 2**30:,.1f} GiB memory"] if "memory" in resources else []
@@ -54,14 +54,14 @@ def in_words(resources: dict[str, float]) -> str:
 
 
 def wants(resources: Resources) -> str:
-    """For people: what it waits for."""
+    """Return, for people, the resources that a step waits for."""
     if not resources.accelerators:
         return in_words(on_each_host(resources, None))
     return " or ".join(f"{each} ({_hosts(each.hosts)})" for each in resources.accelerators)
 
 
 def has(nodes: Iterable[Node], resources: Resources, accelerator: Accelerator) -> bool:
-    """Whether those nodes, if nobody else had any, could give it."""
+    """Return whether these nodes, if all were free, have the accelerator."""
     wanted = on_each_host(resources, accelerator)
     able = [node for node in nodes if node["Alive"] and _gives(node["Resources"], wanted)]
     if not accelerator.is_tpu:
@@ -72,7 +72,7 @@ def has(nodes: Iterable[Node], resources: Resources, accelerator: Accelerator) -
 
 
 def whole_slices(nodes: Iterable[Node], resources: Resources, accelerator: Accelerator) -> list[str]:
-    """Names of the slices of several hosts all of which are there."""
+    """Return the names of slices of several hosts that are complete."""
     wanted = on_each_host(resources, accelerator)
     able = [node for node in nodes if node["Alive"] and _gives(node["Resources"], wanted)]
     hosts = Counter(_label(node, SLICE) for node in able if _label(node, POD_TYPE) == accelerator.name)
@@ -81,7 +81,7 @@ def whole_slices(nodes: Iterable[Node], resources: Resources, accelerator: Accel
 
 
 def must_be_had(steps: Iterable[ExecutorStep[Any]], nodes: Sequence[Node]) -> None:
-    """Raises PlanError naming the first step that the cluster could never run."""
+    """Raise PlanError naming the first step that the cluster could never run."""
     alive = [node for node in nodes if node["Alive"]]
     available = [node["Resources"] for node in alive]
     for step in steps:
@@ -114,7 +114,7 @@ def _label(node: Node, name: str) -> str:
 
 
 def _accelerators_of(nodes: Iterable[Node]) -> str:
-    """ "2 × v4-16 (of 2 and 1 hosts), 8 GPU (H100)" """
+    """Return "2 × v4-16 (of 2 and 1 hosts), 8 GPU (H100)"."""
     slices: dict[str, Counter[str]] = {}
     gpus: Counter[str] = Counter()
     for node in nodes:
