@@ -160,8 +160,9 @@ def _about_rebuild(deleted: Record, attempt: str, facts: dict[str, Any], entries
     other = [f"{key} {then.get(key)} → {now.get(key)}" for key in {**then, **now} if then.get(key) != now.get(key)]
     different = ", ".join(other[:4]) or "as many files and bytes, with other content"
     return (
-        f"{deleted.name}: its output {deleted.attempt} was deleted, and its rebuild differs: {different}. It is not "
-        f"committed, and its files are in {attempt}. Put the old folder back from a copy, or take the new output with "
+        f"{deleted.name}: its output {deleted.attempt} was deleted, and its rebuild differs: {different}; the "
+        f"rebuild is not committed, and its files are in {attempt}. Put the old folder back from a copy, or take the "
+        "new output with "
         f"--rebuild {deleted.name}, which also rebuilds everything made from the old bytes"
     )
 

@@ -168,7 +168,7 @@ def _about_outputs(audit: Audit, known: StoreClaims) -> None:
                 audit.add(Claim(grade, "taken away", claim.text), [output])
             elif claim.subject == Subject.SUPERSEDED:
                 name = f"{lineage.name_of(output)} {output.identity[:12]}"
-                text = f"made from other bytes of {name} than there are now: {claim.text}"
+                text = f"made from earlier bytes of {name}: {claim.text}"
                 readers = [each for each in lineage.used_by(output) if each in audit.scope]
                 audit.add(Claim(Grade.DOUBTFUL, "replaced input", text), readers)
             elif claim.subject == Subject.GONE:
@@ -223,7 +223,7 @@ def _about_verification(store: Store, audit: Audit, days: int) -> None:
 
 def _about_making(audit: Audit, output: Output, record: Record) -> None:
     if record.provenance.git.endswith("+dirty"):
-        text = f"the work tree at {record.provenance.git[:10]} had changes that were not committed"
+        text = f"the work tree at {record.provenance.git[:10]} had uncommitted changes"
         audit.add(Claim(Grade.DOUBTFUL, "dirty git tree", text), [output])
     for read in record.inputs:
         if read.checked in PARTLY:
@@ -287,7 +287,7 @@ def _about_plan(audit: Audit, plan: Plan) -> None:
             text = f"the text that {step.name} was trained on elsewhere is not known"
             audit.add(Claim(Grade.DOUBTFUL, "undecontaminated", text), [output_of(record)])
         for test in {each.label or each.name for each in step.evaluated_on()} & found.missed.keys():
-            text = f"{test} was not looked for in {listed(found.missed[test], 3)}, of which the model has read"
+            text = f"the model has read {listed(found.missed[test], 3)}, which no step searched for {test}"
             scores = plan.of(step).record
             audit.add(Claim(Grade.DOUBTFUL, "undecontaminated", text), [] if scores is None else [output_of(scores)])
 
@@ -321,7 +321,7 @@ def span(audit: Audit) -> str:
     """Return when the audited outputs were built, and by whom."""
     made = [record.provenance for record in audit.records.values()]
     if not made:
-        return f"nothing is there; looked at on {time.strftime('%Y-%m-%d')}"
+        return f"nothing exists; audited on {time.strftime('%Y-%m-%d')}"
     days = sorted({each.ended[:10] for each in made})
     when = days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}"
     return f"made {when} by {listed(sorted({each.who for each in made}), 3)}"

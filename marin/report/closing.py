@@ -125,7 +125,11 @@ def print_closing(console: Console, run: Run) -> None:
             _say(console, results[0].status, f" too: {listed(more, MOST)}")
     if skipped:
         names = listed([result.step.name for result in skipped], MOST)
-        _say(console, Status.SKIPPED, f": {len(skipped)} step(s) that need what failed, or only lead there: {names}")
+        _say(
+            console,
+            Status.SKIPPED,
+            f": {len(skipped)} step(s) that need a failed step, or only serve such steps: {names}",
+        )
     for result in run.having(Status.RAN):
         for note in result.record.provenance.notes if result.record is not None else ():
             say(console, f"note: {result.step.name}: {note}")

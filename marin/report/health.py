@@ -65,7 +65,7 @@ def print_health(console: Console, metrics: Metrics, found: Sequence[Finding]) -
     say(console, f"{metrics.name}, {metrics.about}, {steps}: {verdict}", "bold")
     for each in [*ill, *over]:
         if over and each is over[0]:
-            say(console, "\nover, or as it was meant", "dim")
+            say(console, "\npast, or intended", "dim")
         say(console, f"{each.kind.value}: {each.text}", "red" if each.ill else "")
         for cause in each.causes:
             say(console, f"  {cause}", "dim")

@@ -220,9 +220,9 @@ def print_phases(console: Console, phases: list[Phase]) -> None:
                 say(console, "  data as before")
                 continue
             if not shares:
-                say(console, f"  data from step {at:,}: by tokens that nobody has counted yet")
+                say(console, f"  data from step {at:,}: by tokens that are not counted yet")
                 continue
-            over = f", gone over to in {phase.over[at]:,} steps" if at in phase.over else ""
+            over = f", reached over {phase.over[at]:,} steps" if at in phase.over else ""
             say(console, f"  data from step {at:,}: {largest(shares, list(shares), NAMED)}{over}")
     for way in lines_of(phases):
         _draw(console, way)
@@ -273,12 +273,12 @@ def print_draws(console: Console, phases: list[Phase]) -> None:
     for phase in phases:
         say(console, "")
         if phase.draws is None:
-            say(console, f"{phase.name}: what it draws is not known before its sources are counted", "bold")
+            say(console, f"{phase.name}: its draws are unknown until its sources are counted", "bold")
             continue
         for first, end, rows in phase.draws.stages:
             _print_rows(console, f"{phase.name} draws from step {first:,} to {end:,}", rows)
         if len(phase.draws.stages) > 1:
-            _print_rows(console, f"{phase.name} draws in all", phase.draws.total)
+            _print_rows(console, f"{phase.name} draws in total", phase.draws.total)
 
 
 def _print_rows(console: Console, heading: str, rows: tuple[DrawRow, ...]) -> None:

@@ -183,8 +183,8 @@ def _legend(whole: Sum, *, unknown_matters: bool) -> Iterator[str]:
         yield "~ expected: by fields and published counts, or as large as the last output with the same fields"
     if both.unknown and unknown_matters:
         yield (
-            f"{'≥ ' if both.bytes else ''}how large {counted(len(both.unknown), 'output')} will be is not known: "
-            "neither the fields nor an earlier output with the same fields at this scale tells"
+            f"{'≥ ' if both.bytes else ''}the size of {counted(len(both.unknown), 'output')} is unknown: "
+            "neither the fields nor an earlier output with the same fields at this scale tell it"
         )
     if Action.RECHECK in whole.actions:
         yield "1–3 steps: some run only if an input gets other bytes; the rest of a line counts them all"
@@ -200,7 +200,9 @@ def _about_egress(costs: Sequence[StepCost], whole: Sum, regions: Regions) -> li
         return ["region unknown: egress not checked (--region says where steps run)"] if asks else []
     lines = [f"egress {line}" for line in whole.egress.describe()] if whole.egress is not None else []
     if nowhere and asks:
-        lines.append(f"egress of {nowhere} of {len(costs)} steps is not checked: nobody says where they run (--region)")
+        lines.append(
+            f"egress of {nowhere} of {len(costs)} steps is not checked: their region is unknown (give --region)"
+        )
     elif not nowhere and not lines and (store := regions.store()) is not None:
         lines.append(f"no egress: steps run where the store is, in {store}")
     return lines + [f"egress not checked: {why.splitlines()[0]}" for why in regions.unchecked.values()]

@@ -158,7 +158,7 @@ def _held(inventory: Inventory, name: str, record: Record, records: Sequence[Rec
     checkpoints = [checkpoint] if checkpoint is not None else []
     weights = [Directory(f"{store.prefix}/{each.attempt}") for each in checkpoints]
     if scores is None:
-        about = f"{record.name} {record.identity[:12]}, which nothing evaluated: Evaluate(checkpoint=…) would"
+        about = f"{record.name} {record.identity[:12]}, which has no evaluation; Evaluate(checkpoint=…) adds one"
         return Compared(side=Side(name=name), about=about, checkpoints=checkpoints, weights=weights)
     directory = Directory(f"{store.prefix}/{scores.attempt}")
     logged = read_logged(directory)

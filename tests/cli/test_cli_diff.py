@@ -188,7 +188,7 @@ def test_markdown(checkout: Checkout) -> None:
     said = checkout.diff("--markdown")
     assert said.startswith("### exp1_toy, full scale: ")
     assert "  - text: hello → a\\|b\\_c" in said.splitlines()
-    assert "#### Only follow what they read" in said
+    assert "#### Only follow their inputs" in said
 
 
 def test_nothing_differs(checkout: Checkout) -> None:

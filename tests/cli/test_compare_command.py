@@ -83,7 +83,7 @@ def test_arms_by_their_labels(store: str) -> None:
 def test_a_checkpoint_is_its_newest_scores_and_one_without_has_none(store: str) -> None:
     found: dict[str, Any] = json.loads(compare(store, "toy-learnt-to-compare/bison", "lonely", "--json").stdout)
     assert [bool(each["scores"]) for each in found["models"]] == [True, False]
-    assert "which nothing evaluated" in found["models"][1]["about"]
+    assert "which has no evaluation" in found["models"][1]["about"]
     assert found["models"][0]["read"] == {"gsm": "4 of its 64 test items"}
     rows = {row["metric"]: row for row in found["rows"]}
     assert rows["gsm/olmes/bpb"]["values"] == {"toy-learnt-to-compare/bison": 1.26}

@@ -98,7 +98,7 @@ def test_what_each_training_draws_is_a_table_by_stage_and_in_all() -> None:
     text = shown("--scale", "full", "--data")
     assert "mantis draws from step 174,000 to 192,000" in text
     assert "not counted" in text
-    assert "mantis draws in all" in text
+    assert "mantis draws in total" in text
 
 
 def test_what_the_run_would_refuse_is_refused_with_source_number_and_remedy() -> None:

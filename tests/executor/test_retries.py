@@ -53,5 +53,5 @@ def test_a_few_times_without(tmp_path: Path) -> None:
 @pytest.mark.parametrize("chips", ["v4-2048", "v4-8"])
 def test_chips_are_more_than_this_process_gives(chips: str, tmp_path: Path) -> None:
     step = Dies(end=0, each=0, label="wide", resources=tpu(chips))
-    with pytest.raises(PlanError, match=rf"wide asks for {chips}, and --backend inline gives nobody chips"):
+    with pytest.raises(PlanError, match=rf"wide asks for {chips}, and --backend inline has no chips"):
         run(str(tmp_path / "store"), end=step)

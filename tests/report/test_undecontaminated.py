@@ -133,7 +133,7 @@ def test_the_plan_says_it_before_anything_runs_and_the_audit_of_the_scores(tmp_p
     assert "note: The source that was trained on passed through decontamination. It did not search for all" in said
     assert "evaluations of the model: mmlu (1 source: web)" in said
     claims = [claim.text for claim in audit_plans(plan.store, [plan]).claims if claim.subject == "undecontaminated"]
-    assert claims == ["mmlu was not looked for in web, of which the model has read"]
+    assert claims == ["the model has read web, which no step searched for mmlu"]
 
 
 def shown(console: Console) -> str:

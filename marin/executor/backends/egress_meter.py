@@ -65,8 +65,8 @@ class MeteredBackend:
 
     def _about(self, step: ExecutorStep[Any], reads: int) -> str:
         return (
-            f"EgressOverBudget: {step.name} would read {write_bytes(reads)} from another region. This run has moved "
-            f"{write_bytes(self.bytes)} already, so both exceed the budget of {write_bytes(self.allowance.budget)}; "
-            "before the run, the size of the inputs was unknown. Committed outputs stay. "
-            "Ways on: --region, `marin mirror`, --egress-budget SIZE, --allow-egress REASON"
+            f"EgressOverBudget: {step.name} would read {write_bytes(reads)} from another region. With the "
+            f"{write_bytes(self.bytes)} that this run has moved already, that exceeds the budget of "
+            f"{write_bytes(self.allowance.budget)}; the size of the inputs was unknown before the run. Committed "
+            "outputs stay; use --region, `marin mirror`, --egress-budget SIZE or --allow-egress REASON"
         )

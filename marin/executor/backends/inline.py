@@ -47,9 +47,9 @@ def must_need_no_chips(steps: Iterable[ExecutorStep[Any]]) -> None:
     for step in steps:
         if (accelerator := step.resources.accelerator) is not None:
             raise PlanError(
-                f"{step.name} asks for {accelerator}, and --backend inline gives nobody chips: it would run on the "
-                "processors here. Leave --backend inline out, with --address of a Ray cluster that has them, "
-                "or run with --scale rehearsal"
+                f"{step.name} asks for {accelerator}, and --backend inline has no chips: it would run on CPUs here. "
+                "Leave --backend inline out and give the --address of a Ray cluster that has them, or run with "
+                "--scale rehearsal"
             )
 
 

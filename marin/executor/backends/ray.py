@@ -77,7 +77,7 @@ class RayBackend:
         os.environ.setdefault("RAY_DEDUP_LOGS_SKIP_REGEX", "^")
         named, told = named_cluster(self.address), signal.getsignal(signal.SIGTERM)
         if named is None:
-            self.on_message("starting Ray on this machine: seconds, or a minute where others need it too")
+            self.on_message("starting Ray on this machine: takes seconds, or a minute on a busy machine")
         try:
             self.cluster = start_private() if named is None else join(named)
         finally:

@@ -90,7 +90,7 @@ def keep_cluster(cpus: int | None, dashboard_port: int | None) -> KeptCluster:
             [ray, "get-auth-token", "--generate"], env=environment, capture_output=True, text=True, check=False
         )
         if made.returncode:
-            raise NoCluster(f"Ray makes no token (`ray get-auth-token --generate`): {made.stderr.strip()}")
+            raise NoCluster(f"Ray made no token (`ray get-auth-token --generate`): {made.stderr.strip()}")
         Path.home().joinpath(".ray/auth_token").chmod(0o600)  # Ray leaves the mode to the umask
     for attempt in range(1, ATTEMPTS + 1):
         folder = tempfile.mkdtemp(prefix="marin-cluster-", dir="/tmp")  # paths of sockets must be short

@@ -29,7 +29,7 @@ SEVERAL = 4  # steps of one operator that are named one by one
 WORDS = {
     StepChange.REUSED: "reused as they are",
     StepChange.CHANGED: "changed",
-    StepChange.FOLLOWS: "only follow what they read",
+    StepChange.FOLLOWS: "only follow their inputs",
     StepChange.NEW: "new",
     StepChange.GONE: "gone",
 }
@@ -61,8 +61,8 @@ def report(
             _section("Changed", _changed(difference, every)),
             _section("New", _by_label(difference.having(StepChange.NEW), every)),
             _section("Gone", _by_label(difference.having(StepChange.GONE), every)),
-            _section("New trainings, against what they go on from", _gone_on(difference, every)),
-            _section("Only follow what they read (and run only if those bytes change)", follow),
+            _section("New trainings, compared with those that they continue", _gone_on(difference, every)),
+            _section("Only follow their inputs (and run only if those bytes change)", follow),
             _section("Code", _code(difference, every)),
             _section("Not part of identity", _execution(difference, every)),
             _section("Training", _costs(difference)),
@@ -110,7 +110,7 @@ def _summary(difference: Difference) -> Iterator[str]:
     if old.steps and new.steps and old.issue != new.issue:
         yield line(f"issue: {old.issue} → {new.issue}")
     if old.steps and new.steps and old.question != new.question:
-        yield line("the question is worded otherwise")
+        yield line("the question has other words")
 
 
 def _changed(difference: Difference, every: bool) -> Iterator[str]:
