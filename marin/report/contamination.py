@@ -34,7 +34,7 @@ CHECKPOINT = "checkpoint"
 
 @dataclass(frozen=True)
 class Suite:
-    """An evaluation suite, ready for a search. control: finds the items that were planted to test the search."""
+    """An evaluation suite, ready for a search. control: how many planted items the search finds."""
 
     index: OverlapIndex
     control: Control
@@ -79,7 +79,7 @@ class Reading(NamedTuple):
 def read_suites(inventory: Inventory, names: Iterable[str]) -> dict[str, Suite]:
     """Return the suites by name. A name is an output with items, or the path or URL of a published suite's file.
 
-    Raises BadField for any other name, ControlMissed for a suite whose planted items the search cannot find.
+    Raises BadField for any other name, ControlMissed if the search misses over a quarter of planted items.
     """
     from marin.evaluation.items import read_items
     from marin.evaluation.published import is_suite, read_suite
@@ -173,7 +173,7 @@ class Contamination:
         holding = [looked[attempt] for attempt in sorted(far, key=lambda attempt: (far[attempt], attempt))]
         # Outputs that were made from others come after them.
         self.contaminated = [each for each in holding if each.record.attempt not in removed]
-        self.removed_later = [each for each in holding if each.record.attempt in removed]  # their readers are clean
+        self.removed_later = [each for each in holding if each.record.attempt in removed]  # by a later step
         self.not_looked = [each for each in looked.values() if each.problem]  # not searched in full
         checkpoints = [record for record in lineage.records.values() if record.kind == CHECKPOINT]
         checkpoints.sort(key=lambda record: (record.provenance.ended, record.name), reverse=True)
@@ -266,7 +266,7 @@ class Contamination:
         return states
 
     def _removed_later(self) -> set[str]:
-        """Return the directories of outputs with items that no longer reach anything.
+        """Return the directories of outputs whose items a later step removed.
 
         All their readers are clean text, or such outputs themselves. Readers are checkpoints and the searched text.
         """
