@@ -51,7 +51,7 @@ def local_class() -> ExecutorStep[Any]:
     [
         (lambda: Holding(helper=threading.Lock()), BadField, r"Holding\.helper is <unlocked .*, which no worker"),
         (lambda: Holding(helper=sys._getframe()), BadField, r"Holding\.helper is <frame at .*inside run\(\)"),
-        (lambda: Holding(helper=(i for i in ())), BadField, r"Holding\.helper is <generator .* something that can"),
+        (lambda: Holding(helper=(i for i in ())), BadField, r"Holding\.helper is <generator .* a value that can"),
         (lambda: Holding(cached=Cached(1)), BadField, r"Holding\.cached is Cached\(size=1\), which no worker"),
         (lambda: Join(parts=(Holding(helper=threading.Lock(), label="it"),)), BadField, r"holding/it: Holding\.helper"),
         (local_class, ExperimentError, r"shipping-local/here: no worker can find its class local_class.<locals>.Local"),
