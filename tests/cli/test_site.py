@@ -3,6 +3,7 @@
 import importlib
 import pkgutil
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -16,14 +17,34 @@ from tests.support.project import ROOT
 PAGES = sorted(path.relative_to(ROOT / "docs") for path in (ROOT / "docs").rglob("*.md"))
 
 
+def build(project: Path, folder: Path) -> subprocess.CompletedProcess[str]:
+    # Without --quiet, which drops warnings before --strict can count them.
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(folder)]
+    return subprocess.run(command, cwd=project, capture_output=True, text=True)
+
+
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Every link and every name of the reference leads somewhere, else the build fails."""
     folder = tmp_path_factory.mktemp("site")
-    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(folder)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    done = build(ROOT, folder)
     assert done.returncode == 0, done.stdout + done.stderr
     return folder
+
+
+@pytest.mark.parametrize("link", ["gone.md", "../gone.md", "index.md#gone"])
+def test_a_broken_link_fails_the_build(link: str, tmp_path: Path) -> None:
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "mkdocs.yml").write_text((ROOT / "mkdocs.yml").read_text().split("nav:")[0])
+    shutil.copy(ROOT / "docs/links.py", tmp_path / "docs")
+    (tmp_path / "docs/index.md").write_text(f"# A page\n\n[there]({link})\n")
+    done = build(tmp_path, tmp_path / "site")
+    assert done.returncode != 0
+    assert f"link '{link}'" in done.stdout + done.stderr
+
+
+def test_a_link_to_a_file_outside_the_documentation_leads_to_the_repository(site: Path) -> None:
+    assert '/blob/main/CONTRIBUTING.md"' in (site / "architecture/index.html").read_text()
 
 
 def test_every_page_is_in_the_menu(site: Path) -> None:

@@ -266,8 +266,16 @@ TABLE: dict[str, Page] = {
     ),
     "drift.md": Page(
         fills={"EXPERIMENT STEP": f"{SPLIT} 'as prose'"},
-        codes={f"marin run {SPLIT} --backend inline": Exit.DRIFT},
-        before={f"marin run {SPLIT} --backend inline": split_drifted, ACCEPT: split_drifted},
+        codes={
+            f"marin run {SPLIT} --backend inline": Exit.DRIFT,
+            "marin run experiments/exp2_own.py": Exit.DRIFT,
+            "marin plan experiments/exp3_score.py": Exit.EXPERIMENT,
+        },
+        before={
+            f"marin run {SPLIT} --backend inline": split_drifted,
+            ACCEPT: split_drifted,
+            "marin run experiments/exp2_own.py": lambda lab: (no_store(lab), own_changed(lab)),
+        },
         prints=True,
     ),
     "exit-codes.md": Page(fills={"exp….py": "exp1_split.py"}, instead={"pip install 'marin[data]'": (REGISTRY, "")}),
@@ -285,7 +293,6 @@ TABLE: dict[str, Page] = {
             ),
         },
     ),
-    "gc.md": Page(fills={"STEP": "train/mantis"}),
     "howto/browse.md": Page(
         fills={"FILE STEP": f"{MANTIS} train/mantis"},
         instead={"ssh -L 8642:127.0.0.1:8642 HOST": ("no other machine", "")},
@@ -325,7 +332,7 @@ TABLE: dict[str, Page] = {
         before={AUDIT_SUITE: with_suite},
     ),
     "howto/compare-published.md": Page(instead={f"marin compare {QWEN} ./my_model mine": (TINY, "")}),
-    "howto/free-space.md": Page(fills={"filter/web": "train/mantis"}),
+    "howto/free-space.md": Page(fills={"filter/web": "train/mantis", "STEP": "train/mantis"}),
     "howto/huggingface-dataset.md": Page(instead={"hf auth login": (ACCOUNT, "")}),
     "howto/install.md": Page(
         instead={
@@ -406,17 +413,7 @@ TABLE: dict[str, Page] = {
         },
         before={
             AUDIT_SUITE: with_suite,
-            f'marin accept {MANTIS} filter/all_math --because "same result, refactor"': edit_library,
-            "marin lineage STEP": unedit,
         },
-    ),
-    "seen.md": Page(
-        codes={
-            "marin run experiments/exp2_own.py": Exit.DRIFT,
-            "marin plan experiments/exp3_score.py": Exit.EXPERIMENT,
-        },
-        before={"marin run experiments/exp2_own.py": lambda lab: (no_store(lab), own_changed(lab))},
-        prints=True,
     ),
     "tutorial.md": Page(),
 }
