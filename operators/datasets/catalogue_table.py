@@ -16,21 +16,25 @@ from operators.datasets.rehearsal.python_text import Docstrings, LanguageReferen
 
 HEAD = """# Datasets
 
-Every dataset that the retrospectives of Marin 8B and 32B name, as [operators/datasets](../../operators/datasets) has
-it, which this page is made from by operators.datasets.catalogue_table. What no public source says is said to be
-unknown.
+After this page you can choose a dataset of Marin 8B and 32B, and say exactly which files a run reads.
 
-"What is read" is what a run at full scale reads: a repository of the Hugging Face hub, or a publisher's listing, at a
-commit or checksum, and which of its files. "Tokens" are as published, mostly counted with Llama 3's tokenizer. "Weight"
-is the one that the runs wrote, in trillions of tokens, Nemotron-CC's in TiB.
+The table lists every dataset that the two retrospectives name. operators.datasets.catalogue_table writes this page from
+[operators/datasets](../../operators/datasets). "Unknown" means that no public source gives the value.
+
+- **Tokens**: the published count, mostly by Llama 3's tokenizer.
+- **Weight**: the weight in the runs, in trillions of tokens; for Nemotron-CC in TiB.
+- **Read at full scale**: a repository of the Hugging Face hub or a publisher's listing, at a commit or checksum, and the
+  files that a run reads.
 
 """
-SOURCES = "| source | kind of text | tokens | weight | licence | known contamination | what is read | in a rehearsal |"
+SOURCES = (
+    "| source | kind of text | tokens | weight | licence | known contamination | read at full scale | in a rehearsal |"
+)
 CHATS = """
 ## Chats that the 8B was fine-tuned on
 
-Weighted by how many there are. The runs' code states the first digits of each commit, and the hub finds the one that
-begins so. A rehearsal has worked problems as chats in place of each.
+Each set has its number of chats as its weight. The runs' code states only the first digits of each commit; the hub
+finds the full commit. A rehearsal uses worked problems as chats in place of each set.
 
 | set | repository | commit | files | chats | licence |
 |---|---|---|---|---|---|
@@ -38,8 +42,8 @@ begins so. A rehearsal has worked problems as chats in place of each.
 PALOMA = f"""
 ## Paloma
 
-Held-out text, scored in bits per byte by source: {paloma.REPOSITORY} @ {paloma.REVISION}… (gated; no more digits are
-public), `SOURCE/val/val*.jsonl.gz` of each. Licence: {paloma.LICENCE}.
+Paloma is held-out text, scored in bits per byte for each source. marin reads `SOURCE/val/val*.jsonl.gz` of each source
+from {paloma.REPOSITORY} @ {paloma.REVISION}… (gated; no more digits are public). Licence: {paloma.LICENCE}.
 
 | source | in the paper | in a rehearsal |
 |---|---|---|
@@ -53,7 +57,7 @@ def page() -> str:
         f"| `{each.name}` | {each.repo} | {each.revision}… | {_files(each.files)} | {each.chats:,} | {each.licence} |"
         for each in SETS.values()
     ]
-    notes = ["", "## Where the runs read something else", "", *differs]
+    notes = ["", "## Differences from the runs", "", *differs]
     held_out = [f"| `{name}` | {each.called} | {_paragraphs(each)} |" for name, each in paloma.SOURCES.items()]
     parts = [
         HEAD,
