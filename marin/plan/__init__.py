@@ -1,6 +1,7 @@
-"""The plan: an experiment compared with a store, one decision a step, each with its reason.
+"""The plan: a comparison of an experiment with a store. It has one decision for each step, with the reason.
 
-Enters: an experiment and a store. ``snapshot`` and ``facts`` read the store once beside today's code, data and inputs;
-``condition`` is what they found of a step, and ``decision`` says from that alone what happens. Leaves: a ``Plan`` with
-what runs, what is cached, why, and what it costs. Nothing is started and nothing is written.
+Input: an experiment and a store. ``snapshot`` and ``facts`` read the store and today's code, data and inputs once.
+``condition`` holds their findings about each step, and ``decision`` decides from these alone.
+Output: a ``Plan`` that says which steps run and which are cached, why, and at which cost.
+Planning starts nothing and writes nothing.
 """

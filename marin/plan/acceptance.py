@@ -1,4 +1,4 @@
-"""Accepting drift: somebody says, with a reason, that an output stands although today's code would not make it."""
+"""Accept drift: somebody says, with a reason, that an output stands although today's code would not build it."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ class Accepted(NamedTuple):
 
 
 def accept_named(plan: Plan, steps: Iterable[ExecutorStep[Any]], because: str) -> list[Accepted]:
-    """Let these steps' outputs, or their work in progress, stand; steps that have not drifted are passed over.
+    """Accept the drift of these steps' outputs or work in progress. Steps that have not drifted are skipped.
 
-    plan: made without a policy on drift, so that what drifted stops. Raises BadField without a reason or if none of
-    them drifted, Revoked or CorruptRecord for what no reason can mend; then nothing was accepted.
+    plan: made without a policy on drift, so that drifted steps stop. Raises BadField if there is no reason or no
+    drift, Revoked for a revoked output, and CorruptRecord for damage. Then nothing was accepted.
     """
     if not because.strip():
         raise BadField("accepting drift needs its reason: --because 'same result, refactor'; it is recorded and shown")
@@ -48,7 +48,7 @@ def accept_named(plan: Plan, steps: Iterable[ExecutorStep[Any]], because: str) -
 
 
 def accept_planned(plan: Plan) -> list[Accepted]:
-    """Record what ``--on-drift accept`` let stand."""
+    """Record the drift that ``--on-drift accept`` accepted."""
     return [
         _accept(plan, step, plan.accepted_because[step.identity])
         for step in plan.today
@@ -59,7 +59,10 @@ def accept_planned(plan: Plan) -> list[Accepted]:
 def new_acceptance(
     today: Today, inputs: Mapping[str, str], seen: Observed, because: str, changes: Sequence[str]
 ) -> Acceptance:
-    """inputs: today's root of each, by identity. seen: what made the output was observed to read."""
+    """Return an acceptance of today's code and data for an output.
+
+    inputs: today's root digest of each input, by identity. seen: the files that the output's run was observed to read.
+    """
     return Acceptance(
         code=today.code.digest,
         inputs=dict(inputs),

@@ -1,4 +1,4 @@
-"""Each step's own condition in the store: plain facts, and what follows from them before anybody decides what to do."""
+"""The condition of each step in the store: plain facts and their consequences, before any decision."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ type Conditions = dict[ExecutorStep[Any], Condition]
 
 @dataclass(frozen=True, kw_only=True)
 class FilesState:
-    """Of a committed output."""
+    """The state of a committed output's files."""
 
-    wrong: str = ""  # what is wrong with its files, "" if nothing is
-    deleted: bool = False  # there is no file of it any more, and none of the store's own beside them
-    notes: tuple[str, ...] = ()  # what is worth saying
+    wrong: str = ""  # the fault of the files, "" if they have none
+    deleted: bool = False  # all files of the output are gone, and the store's own files beside them
+    notes: tuple[str, ...] = ()  # remarks for people
 
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
-    """What differs between what made something and what would make it today."""
+    """The differences between the code, data and inputs that an output was built from and today's."""
 
     changes: tuple[str, ...] = ()  # one line each
-    excuse: str = ""  # why they do not matter, as somebody said; "" if nobody did
-    acceptance: Acceptance | None = None  # where that was recorded
-    notes: tuple[str, ...] = ()  # what could not be compared
+    excuse: str = ""  # the reason that somebody gave why the changes do not matter, "" without one
+    acceptance: Acceptance | None = None  # the record of this reason
+    notes: tuple[str, ...] = ()  # parts that could not be compared
 
     @property
     def drift(self) -> tuple[str, ...]:
@@ -43,25 +43,25 @@ class Missing:
     """Why a step is not in the store."""
 
     reason: str
-    only_inputs_changed: bool = False  # an earlier output differs from it only in what it reads: equal bytes spare it
+    only_inputs_changed: bool = False  # an earlier output differs only in its inputs: with equal bytes nothing runs
 
 
 @dataclass(frozen=True, kw_only=True)
 class Condition:
-    """What was read of one step, once."""
+    """The facts about one step, read once."""
 
-    record: Record | None = None  # what is committed
-    damage: str = ""  # why the record cannot be read, or what is wrong with the output's files
-    deleted: bool = False  # the files are all gone, and that is all that is wrong with them
-    untrusted: str = ""  # why these bytes, or those that an unused pin names, are not to be used
-    revoked: bool = False  # they are revoked themselves, not made from what is
-    output: Comparison = UNCHANGED  # the committed output with today
-    work: Comparison = UNCHANGED  # work in progress that an unfinished attempt left, with today
-    pinned: Comparison = UNCHANGED  # what a pin's output was made by, with today
-    pinned_output: Record | None = None  # what a pin names that was not used before
-    pin_fault: str = ""  # why there is none
+    record: Record | None = None  # the committed record
+    damage: str = ""  # why the record cannot be read, or the fault of the output's files
+    deleted: bool = False  # the files are all gone, and have no other fault
+    untrusted: str = ""  # why the output, or the output that an unused pin names, must not be used
+    revoked: bool = False  # the output is revoked itself, not only built from a revoked one
+    output: Comparison = UNCHANGED  # the committed output compared with today
+    work: Comparison = UNCHANGED  # work in progress that an unfinished attempt left, compared with today
+    pinned: Comparison = UNCHANGED  # the code and files behind a pinned output, compared with today
+    pinned_output: Record | None = None  # the output that a pin names and that was not used before
+    pin_fault: str = ""  # why there is no pinned output
     missing: Missing | None = None  # why nothing is committed
-    remarks: tuple[str, ...] = ()  # what warns and never stops
+    remarks: tuple[str, ...] = ()  # warnings that never stop a run
 
     @property
     def drift(self) -> tuple[str, ...]:
@@ -69,12 +69,12 @@ class Condition:
 
     @property
     def work_drift(self) -> tuple[str, ...]:
-        """Why work in progress must not simply be continued."""
+        """The changes because of which work in progress must not simply continue."""
         return self.work.drift
 
     @property
     def continue_accepted(self) -> bool:
-        """Somebody accepted that work in progress is continued."""
+        """Return whether somebody accepted that work in progress continues."""
         return bool(self.work.excuse)
 
     @property
@@ -83,7 +83,7 @@ class Condition:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """For people, in this order."""
+        """The notes for people, in the order in which they are shown."""
         about_work = f"goes on with work in progress: {self.work.excuse}" if self.work.excuse else ""
         lines = (*self.remarks, self.output.excuse, about_work, *self.pinned.notes, self.pinned.excuse)
         return tuple(filter(None, lines))

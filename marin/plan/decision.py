@@ -1,4 +1,4 @@
-"""One decision per step, from its condition and what it reads. Pure: whoever asks has read everything."""
+"""Decide about each step from its condition and its inputs. Pure: the caller has read all facts before."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from marin.store.record import Record
 
 
 class OnDrift(StrEnum):
-    """What to do about a committed output that today's code or inputs would not make."""
+    """The ways to treat a committed output that has drifted: today's code or inputs would not build it."""
 
     STOP = "stop"
     REBUILD = "rebuild"
@@ -23,16 +23,16 @@ class OnDrift(StrEnum):
 
 
 class Action(StrEnum):
-    CACHED = "cached"  # use what is there
-    ALIAS = "alias"  # use what the same action made under another identity
-    RUN = "run"  # make it
-    RECHECK = "recheck"  # an input is being made again; runs only if its bytes change
+    CACHED = "cached"  # reuse the committed output
+    ALIAS = "alias"  # reuse the output that the same action has under another identity
+    RUN = "run"  # build it
+    RECHECK = "recheck"  # an input is being rebuilt; the step runs only if the input's bytes change
     STOP = "stop"  # drifted, damaged or revoked, and nobody has said what to do
-    NOT_NEEDED = "absent"  # not there (any more), and what is made from it is
+    NOT_NEEDED = "absent"  # never built, or deleted; the outputs that read it are committed
 
 
 class Trust(StrEnum):
-    """How far a committed output can be trusted, as the store and today's code have it."""
+    """The trust in a committed output, from the store and today's code."""
 
     FRESH = "fresh"
     DRIFTED = "drifted"
@@ -52,24 +52,24 @@ class Decision:
     step: ExecutorStep[Any]
     action: Action
     reason: str  # one line for people
-    record: Record | None = None  # what is committed
-    drift: tuple[str, ...] = ()  # what changed since it was made
+    record: Record | None = None  # the committed record
+    drift: tuple[str, ...] = ()  # the changes since the output was built
     notes: tuple[str, ...] = ()  # further lines: package drift, accepted drift, opaque code
     trust: Trust | None = None  # None where nothing is committed
     alias_target: Record | None = None  # the output that an ALIAS shares
-    forced: bool = False  # must be made even if an equal action has an output elsewhere
-    deleted: bool = False  # the files of its record are gone; the same bytes must come out, unless its inputs changed
+    forced: bool = False  # must run even if an equal action has an output elsewhere
+    deleted: bool = False  # the record's files are gone; a rebuild must give the same bytes, unless inputs changed
 
     @property
     def reason_apart(self) -> str:
-        """The reason without the drift that it begins to tell, where every line of that follows."""
+        """The reason without its first line of drift, for places that list every line of drift below."""
         if not self.drift or self.drift[0] not in self.reason:
             return self.reason
         return self.reason.partition(self.drift[0])[0].rstrip(": ") or "drifted"
 
 
 def shown_changes(drift: Sequence[str]) -> list[str]:
-    """A line each, so many of them."""
+    """Return the first ``NAMED`` changes, a line each, and a last line that counts the rest."""
     more = len(drift) - NAMED
     return [
         *drift[:NAMED],
@@ -84,10 +84,10 @@ def decide(
     forced: Collection[ExecutorStep[Any]] = (),
     on_drift: OnDrift = OnDrift.STOP,
 ) -> list[Decision]:
-    """In the order of the conditions: dependencies first.
+    """Return one decision for each step, in the order of the conditions: dependencies first.
 
-    ends: the experiment's results. find_alias: an output of an action that another identity has. forced: to be made
-    again in any case.
+    ends: the experiment's results. find_alias: finds the output that an action has under another identity.
+    forced: steps to rebuild in any case.
     """
     decided: dict[ExecutorStep[Any], Decision] = {}
     for step, condition in conditions.items():
@@ -163,14 +163,14 @@ def _decide_unused_pin(stop: Decision, condition: Condition, on_drift: OnDrift) 
 
 
 def _certain_record(decision: Decision) -> Record | None:
-    """What a step's readers will find, if that is known before anything runs."""
+    """Return the record that a step's readers will find, None if it is not known before anything runs."""
     if decision.action is Action.CACHED:
         return decision.record
     return decision.alias_target if decision.action is Action.ALIAS else None
 
 
 def decide_present(step: ExecutorStep[Any], condition: Condition, on_drift: OnDrift) -> Decision:
-    """About what is committed, or work in progress that must not simply be continued."""
+    """Decide about a committed output, or about work in progress that must not simply continue."""
     record, drift = condition.record, condition.drift
     if record is not None and not (drift or condition.damage or condition.deleted or condition.untrusted):
         alias = f", as an alias: the bytes are those of {record.attempt}" if record.alias_of else ""
@@ -202,7 +202,10 @@ def _accepting(decision: Decision, drift: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _decide_deleted(stop: Decision, record: Record, notes: tuple[str, ...]) -> Decision:
-    """What nobody changed but its files are gone: it is made again, if that can be done here and it is needed."""
+    """Decide about an output that lost its files and has no other fault.
+
+    marin rebuilds the output if that is possible here and a step needs it.
+    """
     stop = replace(stop, trust=Trust.INCOMPLETE, notes=notes)
     if stop.step.pin is not None:
         way = (
@@ -217,7 +220,7 @@ def _decide_deleted(stop: Decision, record: Record, notes: tuple[str, ...]) -> D
 
 
 def _decide_work(stop: Decision, drift: tuple[str, ...], on_drift: OnDrift) -> Decision:
-    """Work in progress (training checkpoints, say) that was begun by other code or from other inputs."""
+    """Decide about work in progress, such as training checkpoints, that other code or inputs began."""
     if on_drift is OnDrift.STOP:
         reason = "work in progress was begun by other code or inputs"
         return replace(stop, reason=reason, drift=drift, trust=Trust.INCOMPLETE)
@@ -233,15 +236,15 @@ def _recheck_readers(
     conditions: Conditions,
     deleted: set[ExecutorStep[Any]],
 ) -> set[ExecutorStep[Any]]:
-    """Whatever reads what will be made again becomes RECHECK; returns the steps that must exist.
+    """Make every reader of a rebuilt output RECHECK, and return the steps that must exist.
 
-    deleted: outputs that are made again only if they are needed, with the bytes that they had; those whose inputs may
-    change are taken out of it.
+    deleted: outputs that are rebuilt only if they are needed, and with the bytes that they had. This function removes
+    outputs whose inputs may change.
     """
     while True:
         needed = _needed(ends, decided, deleted)
         if not any(decision.action in REMADE for decision in decided.values()):
-            return needed  # a rerun of what is all there
+            return needed  # nothing is rebuilt
         changed = False
         for step, decision in decided.items():
             if step not in deleted and not _equal_bytes_would_spare(decision, conditions[step]):
@@ -269,7 +272,10 @@ def _recheck_readers(
 def _published_earlier(
     decision: Decision, training: ExecutorStep[Any], decided: Mapping[ExecutorStep[Any], Decision]
 ) -> bool:
-    """A milestone stands, and its readers may start, while the run that published it and then died goes on."""
+    """Return whether a step is a milestone that an interrupted training run published before.
+
+    The milestone stands, and its readers may start while the training run continues.
+    """
     return (
         decision.step.producer == training
         and decision.record is not None
@@ -281,9 +287,12 @@ def _published_earlier(
 
 
 def _equal_bytes_would_spare(decision: Decision, condition: Condition) -> bool:
-    """Whether bytes that do not change would spare it, so that it is decided when its inputs are there."""
+    """Return whether the step can be skipped if its inputs come out unchanged.
+
+    The scheduler then decides once the inputs exist.
+    """
     if decision.action is Action.STOP:
-        # Made from revoked bytes that are being made again; what is revoked itself is not helped by that.
+        # Built from a revoked input that is being rebuilt. A rebuilt input does not help a step that is revoked itself.
         return decision.trust is Trust.REVOKED and decision.record is not None and not condition.revoked
     if decision.action is Action.RUN:
         return condition.missing is not None and condition.missing.only_inputs_changed
@@ -295,7 +304,7 @@ def _needed(
     decided: Mapping[ExecutorStep[Any], Decision],
     deleted: Collection[ExecutorStep[Any]],
 ) -> set[ExecutorStep[Any]]:
-    """Steps that must exist: results, and what running steps read. A cached output needs nothing."""
+    """Return the steps that must exist: results, and the inputs of running steps. A cached output needs nothing."""
     needed: set[ExecutorStep[Any]] = set()
     there = (step for step, decision in decided.items() if decision.record is not None and step not in deleted)
     open_ends = [*ends, *there]

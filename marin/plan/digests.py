@@ -16,7 +16,7 @@ UNREADABLE = "cannot be read"
 
 
 class Digests:
-    """Of files and folders as they are now; what was looked at once is remembered until ``forget``."""
+    """Digests of files and folders as they are now. Each is read once and remembered until ``forget``."""
 
     def __init__(self) -> None:
         self._files: dict[str, str] = {}
@@ -29,7 +29,7 @@ class Digests:
         self._trees.clear()
 
     def add(self, paths: Iterable[str]) -> None:
-        """All at once, which is quicker."""
+        """Read all these files at once, which is quicker."""
         regular: list[str] = []
         for path in set(paths) - self._files.keys():
             try:
@@ -59,7 +59,7 @@ class Digests:
         return self._files[path]
 
     def folder(self, path: str, ignored: Ignored) -> str:
-        """How many names, and their digest. path: or a pattern for ``glob``."""
+        """Return the number of names in a folder, and their digest. path: the folder, or a pattern for ``glob``."""
         if (path, ignored) not in self._folders:
             if glob.has_magic(path):
                 base = fixed(path)
@@ -74,7 +74,7 @@ class Digests:
         return self._folders[path, ignored]
 
     def tree(self, path: str) -> str:
-        """How many files lie below a folder, and the digest of their names and contents."""
+        """Return the number of files below a folder, and the digest of their names and contents."""
         if path not in self._trees:
             found = sorted(
                 os.path.join(where, name)
@@ -90,7 +90,7 @@ class Digests:
 
 
 def fixed(path: str) -> str:
-    """The folder that a pattern starts from; of another path, itself."""
+    """Return the folder that a pattern starts from. A path without a pattern is returned unchanged."""
     parts = path.split(os.sep)
     magic = next((number for number, part in enumerate(parts) if glob.has_magic(part)), len(parts))
     return os.sep.join(parts[:magic]) or os.sep

@@ -1,4 +1,4 @@
-"""What differs between what made something and what would make it now: code, outside data, inputs, packages."""
+"""Find the differences since an output was built: code, outside data, inputs, packages."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from marin.steps.step import ExecutorStep
 from marin.store.record import BuiltFrom, Observed
 from marin.store.store import Store
 
-PACKAGE = "package "  # how a note about one begins
+PACKAGE = "package "  # the beginning of a note about a package
 
 
 @dataclass(frozen=True)
 class Today:
-    """What would build a step now, apart from its inputs.
+    """The code and data that would build a step now, apart from its inputs.
 
-    entries: of outside data, see marin.plan.outside_data. present: what was observed once, now.
+    entries: the outside data, see marin.plan.outside_data. present: today's state of files that earlier runs read.
     """
 
     code: CodeFingerprint
@@ -31,14 +31,14 @@ class Today:
 
     @cached_property
     def outside(self) -> dict[str, str]:
-        """The outside data as a record holds it."""
+        """The outside data in the form that a record holds."""
         return shortened(self.entries)
 
 
 def changes(
     store: Store, step: ExecutorStep[Any], then: BuiltFrom, today: Today, inputs: Mapping[str, str]
 ) -> list[str]:
-    """One line per change since ``then``. inputs: today's root of each, by identity."""
+    """Return one line for each change since ``then``. inputs: today's root digest of each input, by identity."""
     found = code_changes(store, then.code, today.code)
     if then.outside != today.outside:
         found += outside_changes(whole(store, then.outside), today.entries)
@@ -55,15 +55,17 @@ def changes(
 
 
 def same(store: Store, then: BuiltFrom, today: Today, inputs: Mapping[str, str], seen: Observed) -> bool:
-    """Nothing that counts has changed. inputs: today's roots; all of ``then``'s must be among them. seen: what the
-    output's own run read."""
+    """Return whether nothing that counts has changed since ``then``.
+
+    inputs: today's root digests, which must include all those in ``then``. seen: the files that the output's run read.
+    """
     alike = then.outside == today.outside and not code_changes(store, then.code, today.code)
     alike = alike and then.observed == today.present.of(seen)
     return alike and all(inputs.get(identity) == root for identity, root in then.inputs.items())
 
 
 def code_differences(then: CodeFingerprint, now: CodeFingerprint) -> tuple[Change, ...]:
-    """Without definitions that only count no longer, because other rules found them then."""
+    """Return the changes, without definitions that only older rules counted and that are otherwise unchanged."""
     found = compare(then, now)
     gone = [change for change in found if change.kind == "removed"] if then.format < FORMAT else []
     before = now.counted_before() if gone else frozenset[str]()
@@ -75,10 +77,10 @@ def code_differences(then: CodeFingerprint, now: CodeFingerprint) -> tuple[Chang
 
 
 def code_changes(store: Store, then: str, now: CodeFingerprint) -> list[str]:
-    """One line per changed function, class or constant. then: digest of the code at that time."""
+    """Return one line for each changed function, class or constant. then: the digest of the code at that time."""
     if then == now.digest:
         return []
-    if then not in now.changes_since:  # as many steps as share their code ask the same
+    if then not in now.changes_since:  # several steps may share their code
         stored = stored_code(store, then)
         if stored is None:
             return [f"the code changed ({then[:12]} → {now.digest[:12]}); the store does not hold the old code"]
@@ -95,7 +97,7 @@ def code_changes(store: Store, then: str, now: CodeFingerprint) -> list[str]:
 
 
 def package_changes(old: Mapping[str, str], new: Mapping[str, str]) -> list[str]:
-    """One line per package whose version changed; these warn and never stop."""
+    """Return one line for each package whose version changed. These lines warn and never stop a run."""
     return [
         f"{PACKAGE}{name}: {version} → {new[name]}"
         for name, version in sorted(old.items())

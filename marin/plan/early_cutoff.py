@@ -1,8 +1,8 @@
-"""Early cutoff: an output that the same action made under another identity serves this one too, and nothing runs.
+"""Early cutoff: reuse the output that the same action has under another identity, and run nothing.
 
-Bump the version of a download, get the same bytes: everything behind it has a new identity, but the same operator,
-version, fields and input contents as before. The action key (``marin.steps.step.action_key``) says so without
-comparing.
+Example: the version of a download is raised, and the download gives the same bytes. Every step after it has a new
+identity, but the same operator, version, fields and input contents as before. Its action key
+(``marin.steps.step.action_key``) is therefore the same.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from marin.store.record import Acceptance, Record
 def input_roots(
     step: ExecutorStep[Any], record_of: Callable[[ExecutorStep[Any]], Record | None]
 ) -> dict[str, str] | None:
-    """Digest of what a step reads, by identity; None if some of it is not known (yet).
+    """Return the root digest of each input of a step, by identity; None if one is not known yet.
 
-    A milestone's are those of its training run's inputs: the run's record knows them too.
+    A milestone has the inputs of its training run, and the run's record knows their digests too.
     """
     roots: dict[str, str] = {}
     if step.producer is not None and (made := record_of(step.producer)) is not None:
@@ -41,19 +41,19 @@ class Alias(NamedTuple):
     """An output of the same action."""
 
     target: Record
-    acceptance: Acceptance | None  # who let it stand, where its code differs from today's
+    acceptance: Acceptance | None  # the accepted drift, if the output's code differs from today's
 
 
 class Aliases:
-    """Finds outputs for identities that have none. today: what would build each step now."""
+    """A finder of outputs for identities that have none. today: the code and data that would build each step now."""
 
     def __init__(self, snapshot: Snapshot, today: Mapping[ExecutorStep[Any], Today]) -> None:
         self.snapshot, self.today = snapshot, today
 
     def find(self, step: ExecutorStep[Any], action: str) -> Alias | None:
-        """A trusted output of the same action that today's code would make alike; None if there is none.
+        """Return a trusted output of the same action that has not drifted; None if there is none.
 
-        action: see ``marin.steps.step.action_key``; "" where it is not known.
+        action: see ``marin.steps.step.action_key``; "" if it is not known.
         """
         for identity in self.snapshot.actions.get(action, ()) if action else ():
             record = self._trusted(identity) if identity != step.identity else None
@@ -66,7 +66,7 @@ class Aliases:
         return None
 
     def add(self, record: Record) -> None:
-        """An output that was committed since the snapshot."""
+        """Add an output that was committed since the snapshot."""
         self.snapshot.records[record.identity] = record
         if record.action and not record.alias_of:
             identities = self.snapshot.actions.setdefault(record.action, [])

@@ -1,4 +1,4 @@
-"""What a plan must know of each step: the store's side of it beside today's code, data and inputs, read once."""
+"""Read the facts that a plan needs about each step, once: from the store, and from today's code, data and inputs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from marin.store.store import Store
 
 
 def read_conditions(snapshot: Snapshot, today: Mapping[ExecutorStep[Any], Today]) -> Conditions:
-    """Of each step, in the order of today's: dependencies first."""
+    """Return the condition of each step in the order of ``today``: dependencies first."""
     _look_at_observed_files(snapshot, today)
     found: Conditions = {}
     for step, now in today.items():
@@ -47,9 +47,9 @@ def compare(
     inputs: Mapping[str, str],
     identity: str = "",
 ) -> Comparison:
-    """What made something with what would make it today. inputs: today's root of each, by identity.
+    """Compare ``then``, the code and data that built an output, with today's.
 
-    identity: whose acceptances count; "" for the step's own.
+    inputs: today's root digest of each input, by identity. identity: the step whose acceptances count, "" for ``step``.
     """
     found = changes(store, step, then, today, inputs)
     for acceptance in store.acceptances(identity or step.identity) if found else ():
@@ -59,19 +59,19 @@ def compare(
 
 
 def pinned_output(snapshot: Snapshot, pin: Pin) -> Record:
-    """The output that a pin names. Raises CorruptRecord saying what is wrong with it."""
+    """Return the record of the output that a pin names. Raises CorruptRecord naming the fault."""
     store = snapshot.store
     content = store.objects.read(f"{pin.at}/{RECORD}")
     if content is None:
         raise CorruptRecord(
-            f"the pinned output {pin.at} is not in {store.prefix}; `marin ls` lists what is, "
+            f"the pinned output {pin.at} is not in {store.prefix}; `marin ls` lists the outputs there, "
             "`marin adopt` brings outside data in"
         )
     record = parse_record(content, f"{store.prefix}/{pin.at}/{RECORD}")
     if record.root != pin.digest:
         raise CorruptRecord(
-            f"the pinned output {pin.at} holds {record.root[:12]}, the pin says {pin.digest[:12]}: it was made "
-            "again since, or the pin is of something else; look at it, then pin the digest that you mean"
+            f"the pinned output {pin.at} holds {record.root[:12]}, the pin says {pin.digest[:12]}: the output was "
+            "rebuilt since, or the pin names another output; check the output, then pin the digest that you mean"
         )
     if wrong := state_of_files(snapshot, record).wrong:
         raise CorruptRecord(f"the pinned output {pin.at} is damaged: {wrong}")
@@ -79,7 +79,7 @@ def pinned_output(snapshot: Snapshot, pin: Pin) -> Record:
 
 
 def _look_at_observed_files(snapshot: Snapshot, today: Mapping[ExecutorStep[Any], Today]) -> None:
-    """All files that were observed to be read, side by side."""
+    """Take the digests of all files that runs were observed to read, concurrently."""
     paths: list[str] = []
     for step, now in today.items():
         if (record := snapshot.records.get(step.identity)) is not None and record.observed.files:
@@ -125,7 +125,7 @@ def _uncommitted(snapshot: Snapshot, step: ExecutorStep[Any], today: Today) -> C
 
 
 def _compare_work(snapshot: Snapshot, step: ExecutorStep[Any], today: Today) -> Comparison:
-    """Work in progress (training checkpoints, say) may have been begun by other code or from other inputs."""
+    """Compare work in progress with today: other code or inputs may have begun it, such as training checkpoints."""
     try:
         marker = snapshot.store.state_marker(step.identity)
     except CorruptRecord as error:
@@ -136,7 +136,7 @@ def _compare_work(snapshot: Snapshot, step: ExecutorStep[Any], today: Today) -> 
 
 
 def _compare_pinned(snapshot: Snapshot, step: ExecutorStep[Any], pin: Pin, record: Record) -> Comparison:
-    """The code that made a pinned output with today's, unless somebody said why it stands."""
+    """Compare the code that built a pinned output with today's, unless somebody said why the output stands."""
     compared = snapshot.code_of_pins.since(record)
     if not compared.changes:
         return compared
@@ -149,7 +149,7 @@ def _compare_pinned(snapshot: Snapshot, step: ExecutorStep[Any], pin: Pin, recor
 
 
 def _current_inputs(snapshot: Snapshot, step: ExecutorStep[Any]) -> dict[str, str]:
-    """Root digest of each committed dependency, by identity."""
+    """Return the root digest of each committed dependency, by identity."""
     return {
         dependency.identity: record.root
         for dependency in step.dependencies
@@ -158,11 +158,12 @@ def _current_inputs(snapshot: Snapshot, step: ExecutorStep[Any]) -> dict[str, st
 
 
 def state_of_files(snapshot: Snapshot, record: Record) -> FilesState:
-    """Are a committed output's files there, and what they were?
+    """Return whether a committed output's files are there and unchanged.
 
-    Where the store has times: names, sizes and times as the commit left them mean that nobody touched the output;
-    otherwise every byte is read once more. On other stores: that it is there; its files are checked when they are read.
-    Its manifest must be there and not empty, as a power cut may leave it; what it says is checked when it is read.
+    On a store with file times, the output is untouched if names, sizes and times are as the commit left them.
+    Otherwise marin reads every byte again. On other stores marin only checks that the output is there, and its files
+    are checked when they are read. The manifest must exist and must not be empty, as a power cut may leave it.
+    Its content is checked when it is read.
     """
     output, store = snapshot.store.output(record), snapshot.store
     missing = f"the output {record.attempt} is missing from the store; {store.remedy(record)}"
@@ -199,7 +200,7 @@ def _has_content(path: str) -> bool:
 
 
 def _is_deleted(path: str) -> bool:
-    """Is nothing there under this name? A link to a disk that is away is something."""
+    """Return whether nothing is there under this name. A link to a disk that is away is something."""
     above = path
     while not os.path.lexists(above):
         above = os.path.dirname(above)

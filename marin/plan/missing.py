@@ -1,4 +1,4 @@
-"""Why a step is not in the store: never built, built with other fields, or failed last time."""
+"""Explain why a step is not in the store: never built, built with other fields, or failed last time."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from marin.store.redaction import redacted
 
 
 def why_missing(steps: Iterable[ExecutorStep[Any]], snapshot: Snapshot) -> dict[ExecutorStep[Any], Missing]:
-    """Of each step that the store does not hold."""
+    """Return the reason for each of these steps, which the store does not hold."""
     found: dict[ExecutorStep[Any], Missing] = {}
     never_tried: list[ExecutorStep[Any]] = []
     for step in steps:
@@ -46,7 +46,7 @@ def why_missing(steps: Iterable[ExecutorStep[Any]], snapshot: Snapshot) -> dict[
 
 
 def last_outputs(steps: Iterable[ExecutorStep[Any]], snapshot: Snapshot) -> dict[ExecutorStep[Any], Record]:
-    """The latest output at this scale of the same operator and label as each step, where there is one."""
+    """Return the latest output at this scale with each step's operator and label, if there is one."""
     known, wanted = snapshot.last_outputs, list(steps)
     earlier = _earlier([step for step in wanted if step not in known], snapshot)
     known.update({step: _last(records, snapshot.scale) for step, records in earlier.items()})
@@ -65,7 +65,7 @@ def _about_attempts(lease: LeaseDocument | None, attempts: list[str], snapshot: 
 
 
 def _last(records: Iterable[Record], scale: str) -> Record | None:
-    """The latest of them that was made at that scale: another scale's fields and sizes say nothing about this one."""
+    """Return the latest record of this scale: the fields and sizes of another scale say nothing about this one."""
     here = [record for record in records if record.provenance.scale == scale]
     return max(here, key=lambda record: (record.provenance.started, record.token), default=None)
 
@@ -78,7 +78,7 @@ def _new_at_this_scale(elsewhere: Sequence[Record]) -> str:
 
 
 def _earlier(steps: Iterable[ExecutorStep[Any]], snapshot: Snapshot) -> dict[ExecutorStep[Any], list[Record]]:
-    """Every output of the same operator and label, at any scale: read all at once."""
+    """Return every output with each step's operator and label, at any scale. All records are read at once."""
     attempts = {step: snapshot.attempts(step.op).of_label(step.label) for step in steps}
     names = {f"{attempt}/{RECORD}" for alike in attempts.values() for attempt in alike}
     records: dict[str, Record] = {}
@@ -89,7 +89,7 @@ def _earlier(steps: Iterable[ExecutorStep[Any]], snapshot: Snapshot) -> dict[Exe
 
 
 def field_changes(step: ExecutorStep[Any], sibling: Record) -> list[str]:
-    """``place: old → new`` for each field that differs by more than the identity of what is read."""
+    """Return ``place: old → new`` for each field that differs by more than the identity of an input."""
     now = json.loads(json.dumps(describe_fields(step)))
     return [
         f"{place}: {_short(old)} → {_short(new)}"
@@ -99,7 +99,7 @@ def field_changes(step: ExecutorStep[Any], sibling: Record) -> list[str]:
 
 
 def leaf_changes(place: str, old: Any, new: Any) -> Iterator[tuple[str, Any, Any]]:
-    """(place, old, new) of every difference, as deep as both sides have the same shape. place: "" for all fields."""
+    """Yield (place, old, new) for every difference, down to where the two shapes differ. place: "" for all fields."""
     if old == new:
         return
     if isinstance(old, dict) and isinstance(new, dict):
@@ -128,7 +128,7 @@ def leaf_changes(place: str, old: Any, new: Any) -> Iterator[tuple[str, Any, Any
 
 
 def _same_step(old: Any, new: Any) -> bool:
-    """Two identities of the step of one name: it changed, and this step only follows."""
+    """Return whether two texts are identities of one step: then that step changed, and this step only follows."""
     if not (isinstance(old, str) and isinstance(new, str)) or "#" not in old:
         return False
     return old.partition("#")[0] == new.partition("#")[0]
@@ -140,7 +140,7 @@ def _short(value: Any) -> str:
 
 
 def describe_fields(step: ExecutorStep[Any]) -> dict[str, Any]:
-    """The identity-bearing fields as JSON-able data for people; steps as ``op/label#identity``."""
+    """Return the fields that enter the identity as JSON data for people; steps as ``op/label#identity``."""
     return {name: describe(value) for name, value in identity_fields(step).items()}
 
 

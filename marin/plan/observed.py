@@ -1,7 +1,7 @@
-"""What a step really read beyond its fields, inputs and source: as its record holds it, and as it is today.
+"""Describe what a step really read beyond its fields, inputs and source, and compare that with today.
 
-Files and folders of the project are known by their path within it, so that two checkouts compare equal; others by
-their absolute path.
+Records name a file or folder of the project by its path within the project, so that two checkouts compare equal.
+Others have their absolute path.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ from marin.store.process import this_process
 from marin.store.record import Observed, RanCode
 
 MEANWHILE = "changed meanwhile"
-MANY = 1000  # files below one folder: beyond, a record holds one digest of all that lie there
+MANY = 1000  # files below one folder; if a step read more, the record holds one digest of the folder
 NAMED = 6  # programs that a note names
 _ALL_NAMES = Ignored(names=(".*", "__pycache__", "*.pyc"))  # but these
-UNSEEN = "not seen: "  # how a note about what nobody could observe begins
+UNSEEN = "not seen: "  # the beginning of a note about reads that marin could not observe
 
 
 class Places:
-    """Where the files of one step's project are."""
+    """The places of the files of one step's project."""
 
     def __init__(self, cls: type | None) -> None:
         self.project = project_of(cls)
@@ -51,7 +51,7 @@ class Places:
         self._roots = [self.project, *(entry for entry in found if os.path.isdir(entry) and is_local(entry))]
 
     def name(self, path: str) -> str:
-        """Of an absolute path: within the project, where that leads back."""
+        """Return the name of an absolute path: its path within the project, if that leads back to the same file."""
         for each in dict.fromkeys((path, os.path.realpath(path))):
             for root in self._roots:
                 inside = each.removeprefix(f"{root.rstrip(os.sep)}{os.sep}")
@@ -68,7 +68,11 @@ class Places:
 
 @functools.lru_cache(maxsize=100)
 def scope_of(cls: type, prefix: str) -> Scope:
-    """cls: of the step. prefix: of the store, which is no read of its own; nor is what this machine remembers."""
+    """Return the scope in which the reads of a step count.
+
+    Reads of the store and of the file in which this machine remembers checksums do not count.
+    cls: the class of the step. prefix: the prefix of the store.
+    """
     ours = [str(memory_file())] if "://" in prefix else [prefix, str(memory_file())]
     both = dict.fromkeys(form for path in ours for form in (os.path.abspath(path), os.path.realpath(path)))
     return Scope(project=project_of(cls), left_out=tuple(both))
@@ -76,7 +80,7 @@ def scope_of(cls: type, prefix: str) -> Scope:
 
 @functools.cache
 def places_of(cls: type | None) -> Places:
-    """cls: of a step; None for the project that this process works in."""
+    """Return the places for a step's class; None stands for the project that this process works in."""
     return Places(cls)
 
 
@@ -88,8 +92,9 @@ def describe(
     *,
     failed: bool = False,
 ) -> Observed:
-    """What a record holds of what was seen. outside: what the step itself says that it reads, which is compared anyway.
+    """Return the observed reads in the form that a record holds.
 
+    outside: the outside data that the step declares, which is compared in any case.
     Raises InputChanged if a file changed since it was read, unless the attempt failed anyway.
     """
     places, digests, ignored = places_of(type(step)), Digests(), ignored_of(seen.scope.project)
@@ -114,7 +119,7 @@ def describe(
     # A program that the step started writes temporary files. A file that the step itself wrote to is its own.
     gone = {path for path in changed if is_temporary(path) and not path.startswith(f"{seen.scope.project}{os.sep}")}
     gone |= whole.updated & (changed | looked)
-    # Whoever looked had it made, a cache; or it is a lock, a signal.
+    # A file that was missing and exists now is a cache that the step had built, a lock or a signal.
     gone |= {path for path in looked if os.path.lexists(path) or not ignored.left([os.path.basename(path)])}
     files = [path for path in whole.files if path not in declared | gone and not whole.is_own(path)]
     files = [path for path in files if seen.scope.has(path, direct=True)]  # a store of the process is read earlier, too
@@ -122,7 +127,7 @@ def describe(
     if changed and not failed:
         who = "run()" if min(changed) in seen.files else "this process, before this step,"
         raise InputChanged(
-            f"{step.name}: {min(changed)} changed after {who} had opened it, so that what it made may be of the bytes "
+            f"{step.name}: {min(changed)} changed after {who} had opened it, so the output may be built from the bytes "
             "before or after. Nothing was committed; run again, in a new process"
         )
     folders = [path for path in whole.folders if not any(each.startswith(fixed(path)) for each in declared)]
@@ -160,7 +165,7 @@ def describe(
 
 
 class Present:
-    """What was observed once, as it is now. cls: of the step, see ``places_of``."""
+    """Today's state of files, code and variables that earlier runs read. cls: the step's class, see ``places_of``."""
 
     def __init__(self, cls: type | None, digests: Digests) -> None:
         self._cls, self.digests = cls, digests
@@ -174,7 +179,7 @@ class Present:
         return [self._places.path(name) for name in then.files]
 
     def of(self, then: Observed) -> Observed:
-        """Return it with today's digests. A file that ``notes`` names keeps the digest of then."""
+        """Return ``then`` with today's digests. A file that ``notes`` names keeps its old digest."""
         if not then.is_any:
             return then
         files, trees, folders = (
@@ -201,7 +206,7 @@ class Present:
         return [note for note in every if note]
 
     def _beside(self, then: Observed) -> list[dict[str, tuple[str, str]]]:
-        """Of files, trees and folders, by name: the digests then and now."""
+        """Return the digests then and now of files, trees and folders, by name."""
         path, digests = self._places.path, self.digests
         return [
             {name: (old, digests.file(path(name))) for name, old in then.files.items()},
@@ -210,7 +215,7 @@ class Present:
         ]
 
     def _folder(self, path: str, old: str) -> str:
-        """Also as it was digested when fewer names were ignored, if that is the same."""
+        """Return a folder's digest now. It is ``old`` if the folder has this digest when fewer names are ignored."""
         return old if self.digests.folder(path, _ALL_NAMES) == old else self.digests.folder(path, self._ignored)
 
     def _note(self, then: Observed, name: str, old: str, now: str) -> str:
@@ -231,7 +236,7 @@ class Present:
 
 
 def differences(then: Observed, now: Observed) -> list[str]:
-    """One line for each thing that is not what it was."""
+    """Return one line for each file, folder, definition or variable that has changed."""
     lines: list[str] = []
     for name, old, new in _unequal(then.files, now.files):
         how = "is there now" if old == ABSENT else "is gone" if new == ABSENT else "changed"
@@ -253,7 +258,7 @@ def _unequal[T](then: Mapping[str, T], now: Mapping[str, T]) -> Iterator[tuple[s
 
 
 def unseen(held: Observed, code: CodeFingerprint) -> list[str]:
-    """What nobody could observe, for people: while it ran, and whenever it runs."""
+    """Return notes about reads that marin could not observe while the step ran, or never can."""
     notes: list[str] = []
     if held.programs:
         notes.append(f"{UNSEEN}what other programs read that it starts ({listed(held.programs, NAMED)})")
@@ -266,7 +271,7 @@ def unseen(held: Observed, code: CodeFingerprint) -> list[str]:
 
 @functools.cache
 def project_of(cls: type | None) -> str:
-    """The folder of the project that a step's class belongs to, or that this process works in."""
+    """Return the folder of the project that a step's class belongs to, or that this process works in."""
     file = os.path.join(os.getcwd(), "-")
     if cls is not None:
         file = getattr(sys.modules.get(cls.__module__), "__file__", None)
@@ -277,7 +282,7 @@ def project_of(cls: type | None) -> str:
 
 
 def _trees(files: Iterable[str], others: Iterable[str]) -> set[str]:
-    """The folders, as deep as can be, below which very many files were read. others: what none of them may hold."""
+    """Return the deepest folders below which very many files were read. others: paths that no such folder may hold."""
     counts = Counter(str(above) for path in files for above in Path(path).parents)
     holds = {str(above) for path in others for above in (Path(path), *Path(path).parents)} if counts else set[str]()
     found: set[str] = set()
@@ -288,7 +293,7 @@ def _trees(files: Iterable[str], others: Iterable[str]) -> set[str]:
 
 
 def _is_nothing(digest: str) -> bool:
-    """Whether it is of a file or folder that is not there."""
+    """Return whether a digest stands for a file or folder that is not there."""
     return digest in (ABSENT, UNREADABLE) or digest.startswith(("0 names", "0 files"))
 
 

@@ -1,8 +1,8 @@
-"""Outside data: what a plan sees of it, what records hold of it, and that a run reads what was planned.
+"""Outside data: read its entries for a plan, keep them in records, and check that a run reads the planned data.
 
-A step names each thing that it reads from outside with a digest, a file of ten thousand as well as a whole library.
-Records hold few such entries one by one; of many they hold the digest, and the store keeps the list beside, so that
-drift can name what was added, removed or changed.
+A step names everything that it reads from outside with a digest: one file of ten thousand, or a whole library.
+A record holds a few entries one by one. If there are many, the record holds their digest and the store keeps the list,
+so that a drift message can name the entries that were added, removed or changed.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from marin.store.layout import OUTSIDE
 from marin.store.redaction import redacted
 from marin.store.store import Store
 
-CHANGED_OUTSIDE = "outside data "  # how a line about it begins
+CHANGED_OUTSIDE = "outside data "  # the beginning of a line about outside data
 FEW = 16  # entries; no more are written into a record
 LISTING = "in all"
 DIGEST = re.compile(r"[0-9,]+ entries, ([0-9a-f]{32})")
@@ -29,7 +29,7 @@ NAMED = 8  # changes that an error names
 
 
 def outside_of(step: ExecutorStep[Any]) -> dict[str, str]:
-    """Every entry of ``step.outside()`` as it is now. Raises InputError naming the step."""
+    """Return every entry of ``step.outside()`` as it is now. Raises InputError naming the step."""
     try:
         return _called_without_credentials(step.outside())
     except (MarinError, ImportError):
@@ -37,13 +37,16 @@ def outside_of(step: ExecutorStep[Any]) -> dict[str, str]:
     except Exception as error:
         why = str(error).strip() or type(error).__name__
         raise InputError(
-            f"{step.name}: the data outside that it reads cannot be looked at: {why}. Check that it is there and may "
-            "be read from this machine"
+            f"{step.name}: the data outside that it reads cannot be looked at: {why}. Check that the data is there and "
+            "that this machine may read it"
         ) from error
 
 
 def _called_without_credentials(entries: Mapping[str, str]) -> dict[str, str]:
-    """A token in the address of data is not the data; what only differs in it is numbered."""
+    """Return the entries without credentials in their addresses, because a token is no part of the data.
+
+    Entries that differ only in their credentials get a number.
+    """
     found: dict[str, str] = {}
     for name, mark in entries.items():
         clean, number = redacted(name), 1
@@ -55,26 +58,26 @@ def _called_without_credentials(entries: Mapping[str, str]) -> dict[str, str]:
 
 
 def shortened(entries: Mapping[str, str]) -> dict[str, str]:
-    """What a record holds of them."""
+    """Return the entries in the form that a record holds: each entry, or one digest if there are many."""
     if len(entries) <= FEW:
         return dict(entries)
     return {LISTING: f"{len(entries):,} entries, {hashlib.sha256(_canonical(entries)).hexdigest()[:32]}"}
 
 
 def listing(short: Mapping[str, str]) -> str:
-    """Digest of the list behind what a record holds of its outside data; "" if a record holds it all."""
+    """Return the digest of the list that a record refers to; "" if the record holds every entry itself."""
     found = DIGEST.fullmatch(short.get(LISTING, "")) if len(short) == 1 else None
     return found[1] if found else ""
 
 
 def keep_listing(store: Store, entries: Mapping[str, str]) -> None:
-    """Keep what ``shortened`` leaves out."""
+    """Write the list of entries to the store if ``shortened`` leaves them out."""
     if (name := _name(shortened(entries))) and not store.objects.read(name):
         store.objects.write(name, _canonical(entries))
 
 
 def bring_listings(source: Store, target: Store, shorts: Iterable[Mapping[str, str]]) -> None:
-    """Lists that records of one store name, into another."""
+    """Copy the lists that records of one store name into another store."""
     wanted = {name for short in shorts if (name := _name(short))}
     for name, content in source.objects.read_many(sorted(wanted)).items() if wanted else ():
         if content and not target.objects.read(name):
@@ -82,7 +85,7 @@ def bring_listings(source: Store, target: Store, shorts: Iterable[Mapping[str, s
 
 
 def whole(store: Store, short: Mapping[str, str]) -> Mapping[str, str]:
-    """The entries behind what a record holds; that itself where the store does not have them (any more)."""
+    """Return all entries that a record stands for; ``short`` itself if the store does not hold their list."""
     if not (name := _name(short)):
         return short
     content = store.objects.read(name)
@@ -95,7 +98,7 @@ def whole(store: Store, short: Mapping[str, str]) -> Mapping[str, str]:
 
 
 def outside_changes(old: Mapping[str, str], new: Mapping[str, str]) -> list[str]:
-    """One line per entry that is new, gone or changed."""
+    """Return one line for each entry that is new, gone or changed."""
     if LISTING in old:
         new = shortened(new)
     lines: list[str] = []
@@ -113,12 +116,12 @@ def outside_changes(old: Mapping[str, str], new: Mapping[str, str]) -> list[str]
 
 
 def _brief(mark: str) -> str:
-    """With the first digits of each digest."""
+    """Return the text with only the first digits of each digest."""
     return LONG.sub(lambda found: found[0][:12], mark)
 
 
 def must_be_planned(step: ExecutorStep[Any], planned: Mapping[str, str]) -> dict[str, str]:
-    """Every entry, now that the step is about to run. Raises InputChanged unless it is what was planned."""
+    """Return every entry, just before the step runs. Raises InputChanged if the entries differ from the plan's."""
     entries = outside_of(step)
     if shortened(entries) != planned:
         raise InputChanged(_message(step, "between planning and running", outside_changes(planned, entries)))
@@ -126,7 +129,7 @@ def must_be_planned(step: ExecutorStep[Any], planned: Mapping[str, str]) -> dict
 
 
 def must_be_the_same(step: ExecutorStep[Any], entries: Mapping[str, str]) -> None:
-    """Raises InputChanged if what the step has read is not what it was when the step began."""
+    """Raise InputChanged if the step's outside data changed since the step began."""
     now = outside_of(step)
     if now != entries:
         lines = outside_changes(entries, now)
@@ -144,5 +147,5 @@ def _canonical(entries: Mapping[str, str]) -> bytes:
 
 
 def _name(short: Mapping[str, str]) -> str:
-    """Where the store keeps the entries; "" if a record holds them."""
+    """Return the name under which the store keeps the entries; "" if the record holds them."""
     return f"{OUTSIDE}/{digest}.json" if (digest := listing(short)) else ""

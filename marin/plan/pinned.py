@@ -1,7 +1,7 @@
-"""Pins: whether an output is of the kind that its readers say, and whether what made it is as it was: its code, and the
-files that it was seen to read.
+"""Check pinned outputs: their kind, and changes of the code that built them and of the files that it was seen to read.
 
-Nobody runs the steps behind a pin again, so nobody else would notice.
+The kind must be the one that the readers declare. marin does not rerun the steps behind a pin, so no other check
+notices a change.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ NAMED = 3  # outputs that one change, or one note, names
 
 
 def check_kinds(steps: Iterable[ExecutorStep[Any]], pinned: Mapping[ExecutorStep[Any], Record]) -> None:
-    """pinned: what each pin stands for. Raises BadField naming the field that wants another kind of artifact."""
+    """Raise BadField naming a field that wants another kind of artifact than its pin. pinned: the record of a pin."""
     for reader in steps if pinned else ():
         if pinned.keys().isdisjoint(reader.dependencies):
             continue
@@ -50,12 +50,12 @@ def check_kinds(steps: Iterable[ExecutorStep[Any]], pinned: Mapping[ExecutorStep
 
 
 def kinds_read(reader: ExecutorStep[Any], pin: ExecutorStep[Any]) -> list[type[Artifact]]:
-    """The kinds of artifacts that the fields which hold a pin say; none where they do not."""
+    """Return the kinds of artifacts that the fields with this pin declare; none if they declare none."""
     return [kind for _, wanted, read in _reads(reader) if read == pin for kind in wanted]
 
 
 def _reads(reader: ExecutorStep[Any]) -> Iterator[tuple[str, list[type[Artifact]], ExecutorStep[Any]]]:
-    """Each step in a field whose annotation names kinds of artifacts, with the field's name and these."""
+    """Yield each step in a field whose annotation names kinds of artifacts: the field's name, the kinds, the step."""
     for name, value in identity_fields(reader).items():
         if wanted := _kinds(hint_of(type(reader), name)):
             held: list[Any] = []
@@ -64,7 +64,7 @@ def _reads(reader: ExecutorStep[Any]) -> Iterator[tuple[str, list[type[Artifact]
 
 
 def _kinds(hint: Any) -> list[type[Artifact]]:
-    """The classes of artifacts that an annotation names; none where it takes any."""
+    """Return the classes of artifacts that an annotation names; none if it takes any artifact."""
     if isinstance(hint, type) and not typing.get_args(hint):
         made = cast(Any, hint).__marin_makes__() if issubclass(hint, ExecutorStep) else cast(Any, hint)
         return [made] if isinstance(made, type) and issubclass(made, Artifact) else []
@@ -73,8 +73,10 @@ def _kinds(hint: Any) -> list[type[Artifact]]:
 
 
 class PinnedCode:
-    """Compares the sources that records name with those of the same names today. Reads the ancestors' records, and the
-    stored code of each once."""
+    """A comparison of the sources that records name with today's sources of the same names.
+
+    It reads the ancestors' records, and the stored code of each once.
+    """
 
     def __init__(self, store: Store, trust: TrustChecker) -> None:
         self._store, self._trust = store, trust
@@ -82,7 +84,7 @@ class PinnedCode:
         self._present = Present(None, Digests())
 
     def since(self, record: Record) -> Comparison:
-        """What changed since an output and all that it was made from were made."""
+        """Return the changes since an output and its ancestors were built."""
         found, gone = self._trust.ancestry(record)
         changed: dict[str, list[str]] = {}
         apart: dict[str, list[str]] = {"its record is gone": gone} if gone else {}
@@ -98,7 +100,7 @@ class PinnedCode:
         return Comparison(changes=tuple(lines), notes=tuple(notes))
 
     def differences(self, record: Record) -> dict[str, str]:
-        """The source difference of everything that ``since`` names, by name: then and now."""
+        """Return the source differences of everything that ``since`` names, by name: then and now."""
         found: dict[str, str] = {}
         for ancestor, compared in self._each_since(self._trust.ancestry(record)[0]):
             if compared.changes:
@@ -106,7 +108,7 @@ class PinnedCode:
         return found
 
     def _each_since(self, records: Iterable[Record]) -> Iterator[tuple[Record, Comparison]]:
-        """Those that steps have made, each with what changed since."""
+        """Yield each output that a step built, with the changes since."""
         for ancestor in records:
             if ancestor.op not in (ADOPT, PINNED):
                 yield ancestor, self._since(ancestor)
@@ -120,11 +122,11 @@ class PinnedCode:
         return Comparison(changes=(*now.changes, *read), notes=now.notes)
 
     def _read_since(self, then: Observed) -> list[str]:
-        """What it read and is otherwise now, one line each."""
+        """Return one line for each file or folder that the run read and that is different now."""
         return differences(then, self._present.of(then)) if then.is_any else []
 
     def _read(self, code: str) -> tuple[Comparison, Mapping[str, str]]:
-        """What changed since code of this digest, and the sources of that, then and now."""
+        """Return the changes since the code of this digest, and the differences between its sources then and now."""
         try:
             then = stored_code(self._store, code)
         except CorruptRecord as error:

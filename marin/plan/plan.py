@@ -1,6 +1,6 @@
-"""The plan: an experiment compared with a store, one decision per step, each with its reason.
+"""The plan: a comparison of an experiment with a store. It has one decision for each step, with the reason.
 
-Pure: reads the store and the code, starts nothing, writes nothing.
+Planning reads the store and the code, starts nothing and writes nothing.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from marin.store.numbers import listed
 from marin.store.store import Store
 
 logger = logging.getLogger(__name__)
-NAMED = 4  # so many steps that drifted alike are named; `marin plan` lists all
+NAMED = 4  # steps that a message names of those with the same drift; `marin plan` lists all
 
 
 @dataclass
@@ -43,9 +43,9 @@ class Plan:
     snapshot: Snapshot
     accepted_because: dict[str, str] = field(default_factory=dict[str, str])  # of each drifted output, by identity
     keep_state: frozenset[str] = frozenset()  # identities of steps that continue work in progress of other code
-    because: str = ""  # what the person said who asked for this
-    on_drift: OnDrift = OnDrift.STOP  # also of what others commit meanwhile
-    policy: str = ""  # the file whose setting on_drift is; "" if a person said it, or nobody
+    because: str = ""  # the reason that the user gave
+    on_drift: OnDrift = OnDrift.STOP  # applies also to outputs that others commit meanwhile
+    policy: str = ""  # the file that sets on_drift; "" if no file does
 
     def of(self, step: ExecutorStep[Any]) -> Decision:
         return self._by_step[step]
@@ -58,7 +58,7 @@ class Plan:
         return [decision for decision in self.decisions if decision.action in actions]
 
     def must_not_stop(self) -> None:
-        """Raises CorruptRecord for damage, else Revoked, else Drift listing every drifted step and the ways on."""
+        """Raise CorruptRecord for damage, else Revoked, else Drift with every drifted step and the ways on."""
         stopped = self.having(Action.STOP)
         damaged = [decision for decision in stopped if not decision.drift and decision.trust is not Trust.REVOKED]
         if damaged:
@@ -129,7 +129,7 @@ def make_plan(
     rebuild: Collection[str] = (),
     scale: Scale | None = None,
 ) -> Plan:
-    """Decide about every step. scale: what the experiment was built at. policy: the file that says ``on_drift``.
+    """Decide about every step. scale: the scale of the experiment. policy: the file that sets ``on_drift``.
 
     Raises UnknownStep for a --rebuild that names no step, BadPrefix, BadField.
     """
@@ -176,7 +176,10 @@ def _today(step: ExecutorStep[Any], digests: Digests) -> Today:
 
 
 def resolve_names(names: Iterable[str], steps: Iterable[ExecutorStep[Any]]) -> set[ExecutorStep[Any]]:
-    """Steps by ``op/label``, label, operator or identity prefix (at least 6 digits). Raises UnknownStep."""
+    """Return the steps with these names: ``op/label``, label, operator or identity prefix (at least 6 digits).
+
+    Raises UnknownStep for a name that fits no step.
+    """
     every = list(steps)
     found: set[ExecutorStep[Any]] = set()
     for name in names:

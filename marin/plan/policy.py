@@ -1,4 +1,4 @@
-"""What a project wants done about drift, where a command does not say."""
+"""The project's default for drift, which applies when a command does not set one."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from marin.plan.decision import OnDrift
 
 
 class Policy(NamedTuple):
-    """file: the pyproject.toml that says so, "" if none does."""
+    """The ``on_drift`` setting of a project. file: the pyproject.toml that sets it, "" if none does."""
 
     on_drift: OnDrift
     file: str

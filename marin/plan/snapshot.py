@@ -1,4 +1,4 @@
-"""What a store holds that concerns some steps: a few listings, and reads side by side. Writes nothing."""
+"""The part of a store that concerns some steps, from a few listings and concurrent reads. Writes nothing."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from marin.store.trust import TrustChecker
 
 
 class Attempts:
-    """At the steps of one operator, committed or not, by the directory of each."""
+    """All attempts at steps of one operator, committed or not, each by its directory."""
 
     def __init__(self, directories: list[str]) -> None:
         self.directories = frozenset(directories)
@@ -37,7 +37,7 @@ class Attempts:
         return self._by_identity.get(identity[:12], [])
 
     def last_token(self, identity: str) -> int:
-        """Of the latest attempt, 0 if there is none."""
+        """Return the token of the latest attempt, 0 if there is none."""
         return self._last.get(identity[:12], 0)
 
     def of_label(self, label: str) -> list[str]:
@@ -45,11 +45,14 @@ class Attempts:
 
 
 class Snapshot(Inventory):
-    """What is committed of these steps, and what else a plan reads of the store."""
+    """The committed records of some steps, and the other facts that a plan reads from the store."""
 
     def __init__(self, store: Store, steps: Iterable[ExecutorStep[Any]], scale: Scale | None = None) -> None:
-        """A lease beside a visible record is read only where there is a later attempt: its driver may have died between
-        committing it and making its record visible."""
+        """Read records and leases.
+
+        A lease beside a visible record is read only if there is a later attempt, because the driver of that attempt
+        may have died between its commit and the moment when its record became visible.
+        """
         wanted = {step.identity for step in steps}
         super().__init__(store, wanted)
         self._attempts: dict[str, Attempts] = {}
@@ -61,20 +64,20 @@ class Snapshot(Inventory):
         self.leased.update(later)
         self.read_leases(later)
         self.scale = scale.value if scale is not None else ""  # of the experiment, as records have it
-        # Of the same operator and label at that scale, as far as marin.plan.missing has looked.
+        # The last output of the same operator and label at this scale, for steps that marin.plan.missing looked at.
         self.last_outputs: dict[ExecutorStep[Any], Record | None] = {}
         missing = wanted - self.records.keys() - self.damage.keys()
         self.in_progress = store.state_identities() if missing else set[str]()
 
     def attempts(self, op: str) -> Attempts:
-        """One listing an operator."""
+        """Return the attempts of an operator, which is listed once."""
         if op not in self._attempts:
             self._attempts[op] = Attempts(self.store.attempts(op))
         return self._attempts[op]
 
     @functools.cached_property
     def actions(self) -> dict[str, list[str]]:
-        """Identities that each action has given."""
+        """The identities of the outputs of each action."""
         return self.store.actions()
 
     @functools.cached_property

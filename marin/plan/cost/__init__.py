@@ -1,1 +1,1 @@
-"""What a plan costs before it runs: tokens, chip-hours, bytes read, written and moved between regions."""
+"""The cost of a plan before it runs: tokens, chip-hours, bytes read, written and moved between regions."""

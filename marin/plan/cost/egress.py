@@ -1,4 +1,4 @@
-"""Amounts of bytes, what a plan moves of them between regions, and the budget above which a run does not start."""
+"""Count the bytes that a plan moves between regions, and hold the budget above which a run does not start."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _SIZE = re.compile(r"([0-9]+(?:\.[0-9]*)?)\s*(?:([KMGTP])(i?)B|B?)", re.ASCII | 
 
 @dataclass(frozen=True)
 class Amount:
-    """Of bytes, of which some are estimated, and some nobody can know yet."""
+    """An amount of bytes. Some may be estimated, and some may not be known yet."""
 
     bytes: int = 0
-    estimated: int = 0  # the part of them that is a guess: see marin.plan.cost.plan_cost
-    unknown: tuple[str, ...] = ()  # names of outputs whose size nobody can know before they are made
+    estimated: int = 0  # the part of ``bytes`` that is a guess: see marin.plan.cost.plan_cost
+    unknown: tuple[str, ...] = ()  # names of outputs whose size nobody can know before they are built
 
     def __add__(self, other: Amount) -> Amount:
         return total((self, other))
@@ -33,14 +33,14 @@ class Amount:
 
 
 def total(amounts: Iterable[Amount]) -> Amount:
-    """In one pass: of a plan of many steps each may have an output of unknown size."""
+    """Return the sum of the amounts in one pass, because many steps may each have an output of unknown size."""
     every = list(amounts)
     unknown = dict.fromkeys(name for amount in every for name in amount.unknown)
     return Amount(sum(each.bytes for each in every), sum(each.estimated for each in every), tuple(unknown))
 
 
 def parse_size(text: str) -> int:
-    """Bytes: ``500GiB``, ``1.5 TB``, ``0``, ``4096``. Raises BadField."""
+    """Return the bytes that a text such as ``500GiB``, ``1.5 TB``, ``0`` or ``4096`` says. Raises BadField."""
     found = _SIZE.fullmatch(text.strip())
     if found is None:
         raise BadField(f"{text!r} is no size; wanted a number and a unit, such as 500GiB, 1.5TiB or 0")
@@ -49,7 +49,7 @@ def parse_size(text: str) -> int:
 
 
 class Route(NamedTuple):
-    """Bytes leave the source for the target."""
+    """The way of bytes that leave the source region for the target region."""
 
     source: Region
     target: Region
@@ -60,7 +60,7 @@ class Route(NamedTuple):
 
 @dataclass(frozen=True)
 class Egress:
-    """Bytes that cross regions, by the way they take; no entry for what stays within one."""
+    """Bytes that cross regions, by route. Bytes that stay within one region have no entry."""
 
     by_route: Mapping[Route, Amount] = field(default_factory=dict[Route, Amount])
 
@@ -69,7 +69,7 @@ class Egress:
         return total(self.by_route.values())
 
     def to_json(self) -> dict[str, Any]:
-        """As events keep it."""
+        """Return the form that events keep."""
         routes = [
             {"from": str(route.source), "to": str(route.target), **asdict(amount)}
             for route, amount in self.by_route.items()
@@ -77,7 +77,7 @@ class Egress:
         return {**asdict(self.amount), "routes": routes}
 
     def describe(self) -> list[str]:
-        """One line for each way: ``gcp/us-east5 → local: ~1.2 TiB``."""
+        """Return one line for each route: ``gcp/us-east5 → local: ~1.2 TiB``."""
         return [f"{route}: {write_known(amount)}" for route, amount in self.by_route.items()]
 
 
@@ -90,23 +90,24 @@ def total_egress(every: Iterable[Egress]) -> Egress:
 
 
 def write_known(amount: Amount) -> str:
-    """Like ``write_amount``, with words where there is nothing to count."""
+    """Return the amount as text, with words if nothing is known yet."""
     if not amount.bytes and amount.unknown:
         return "nobody knows yet how many bytes"
     return ("≥ " if amount.unknown else "") + ("~" if amount.estimated else "") + write_bytes(amount.bytes)
 
 
 def route_between(source: Region, target: Region, amount: Amount) -> Egress:
-    """Nothing where both are in one region."""
+    """Return the bytes from source to target; nothing if both are in one region."""
     return Egress({Route(source, target): amount} if amount and not source.is_where(target) else {})
 
 
 class Regions:
-    """Where the store and the steps of one command are.
+    """The regions of the store and the steps of one command.
 
-    A bucket is asked for its region once, and only if some step's place is known. declared: where steps run that do not
-    say it themselves. store_region: instead of asking the store. unchecked: buckets whose region cannot be learnt, and
-    why: what is read from them may cross regions.
+    marin asks a bucket for its region once, and only if the region of a step is known.
+
+    declared: the region of steps that name none. store_region: the store's region, instead of asking the bucket.
+    unchecked: buckets whose region cannot be learnt, and why; bytes read from these buckets may cross regions.
     """
 
     def __init__(
@@ -124,15 +125,21 @@ class Regions:
             self._of_bucket[_bucket(prefix)] = store_region
 
     def of(self, step: ExecutorStep[Any]) -> Region | None:
-        """Where it runs; None where nobody says."""
+        """Return the region where a step runs; None if nobody says."""
         return parse_region(step.resources.region) if step.resources.region else self.declared
 
     def store(self) -> Region | None:
-        """None for a store that is on the machines that use it. Raises UnknownRegion if the bucket does not say."""
+        """Return the store's region; None for a store on the machines that use it.
+
+        Raises UnknownRegion if the bucket does not say its region.
+        """
         return self._region(self.prefix)
 
     def egress(self, step: ExecutorStep[Any], reads: Amount, writes: Amount, *, outside: bool = True) -> Egress | None:
-        """Of its inputs, its outside data and its output; None if nobody says where it runs. Raises UnknownRegion."""
+        """Return the bytes of a step's inputs, outside data and output that cross regions.
+
+        The result is None if nobody says where the step runs. Raises UnknownRegion.
+        """
         here = self.of(step)
         if here is None:
             return None
@@ -171,9 +178,9 @@ def _bucket(url: str) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Allowance:
-    """Of bytes that cross regions."""
+    """The bytes that may cross regions."""
 
-    stated: int | None = None  # as somebody said; None: BUDGET, if all sizes are known before
+    stated: int | None = None  # the budget that somebody stated; None: BUDGET, if all sizes are known before
     because: str = ""  # why a run may exceed it; "" if it may not
 
     @property
@@ -182,14 +189,17 @@ class Allowance:
 
 
 def exceeds(amount: Amount, allowance: Allowance) -> bool:
-    """More than the budget for certain; or nobody can know how much, and nobody stated a budget above 0 for it."""
+    """Return whether the amount may exceed the budget.
+
+    It does if the known bytes exceed the budget, or if a size is unknown and nobody stated a budget above 0.
+    """
     return amount.bytes > allowance.budget or (not allowance.stated and bool(amount.unknown))
 
 
 def must_be_allowed(by_step: Iterable[tuple[str, Egress]], allowance: Allowance, regions: Regions) -> None:
-    """Raises EgressOverBudget naming the ways that the bytes take, the steps that move most, and the ways on.
+    """Raise EgressOverBudget if the moved bytes exceed the allowance.
 
-    by_step: what each step moves, by its name.
+    The message names the routes, the steps that move most, and the ways on. by_step: the bytes that each step moves.
     """
     moved = [(name, egress) for name, egress in by_step if egress.amount]
     whole = total_egress(egress for _, egress in moved)

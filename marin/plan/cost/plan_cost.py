@@ -1,8 +1,12 @@
-"""What a plan costs before it runs: tokens, floating-point operations, chip-hours, bytes read, written and moved.
+"""Estimate the cost of a plan before it runs: tokens, operations, chip-hours, bytes read, written and moved.
 
-How large an output will be that is not there yet: as large as the output that it replaces; else what the step says from
-its fields and the sizes of what it reads; else as large as the last output of its name at this scale with the same
-fields, if the sizes of what it reads are known. Else nobody knows, and the plan says so.
+The size of an output that does not exist yet is, in this order:
+
+- the size of the output that it replaces;
+- the size that the step computes from its fields and the sizes of its inputs;
+- the size of the last output of its name at this scale with the same fields, if the sizes of its inputs are known.
+
+Otherwise the size is unknown, and the plan says so.
 """
 
 from __future__ import annotations
@@ -21,16 +25,16 @@ from marin.steps.resources import Size, Work, training_cost
 from marin.steps.step import ExecutorStep
 from marin.store.record import Record
 
-TEXT_BYTES_PER_TOKEN = 4  # of English in UTF-8; Llama 3's tokenizer makes fewer tokens of it
+TEXT_BYTES_PER_TOKEN = 4  # of English in UTF-8; Llama 3's tokenizer gives fewer tokens than this
 
 
 @dataclass(frozen=True)
 class Sizes:
-    """By step; a step that is missing is of unknown size."""
+    """The size of each step's output. A step that is not listed has an unknown size."""
 
     of: dict[ExecutorStep[Any], Size] = field(default_factory=dict[ExecutorStep[Any], Size])
     there: set[ExecutorStep[Any]] = field(default_factory=set[ExecutorStep[Any]])  # committed, so exact
-    # Of these the tokens are guessed: by bytes, or by an old output.
+    # The tokens of these steps are guessed: from bytes, or from an old output.
     guessed: set[ExecutorStep[Any]] = field(default_factory=set[ExecutorStep[Any]])
 
     def tokens(self, step: ExecutorStep[Any]) -> int | None:
@@ -43,7 +47,7 @@ class Sizes:
 
 
 def expected_sizes(plan: Plan) -> Sizes:
-    """Of every output of a plan that anybody can know."""
+    """Return the size of every output of a plan, as far as it can be known."""
     made_before = last_outputs([each.step for each in plan.having(*REMADE) if each.record is None], plan.snapshot)
     sizes = Sizes()
     for decision in plan.decisions:
@@ -66,7 +70,7 @@ def expected_sizes(plan: Plan) -> Sizes:
 
 
 def declared_sizes(experiment: Experiment) -> Sizes:
-    """By the fields of the steps alone, without a store."""
+    """Return the sizes that follow from the fields of the steps alone, without a store."""
     sizes = Sizes()
     for step in experiment.steps():
         expected = step.expected_size({each: sizes.of[each] for each in step.dependencies if each in sizes.of})
@@ -78,7 +82,7 @@ def declared_sizes(experiment: Experiment) -> Sizes:
 def _expected(
     decision: Decision, inputs: Mapping[ExecutorStep[Any], Size], made_before: Mapping[ExecutorStep[Any], Record]
 ) -> tuple[Size | None, bool]:
-    """And whether it is that of an old output."""
+    """Return the expected size of an output, and whether an old output's size was taken."""
     step, last = decision.step, made_before.get(decision.step)
     if decision.record is not None:
         return _size_of(decision.record), True
@@ -89,7 +93,7 @@ def _expected(
 
 
 def _size_of(record: Record) -> Size:
-    """tokens: those of a token store; of documents about so many, by their text."""
+    """Return the size of a committed output. The tokens of documents are estimated from the size of their text."""
     documents = record.facts.get("documents") if record.kind == "documents" else None
     match record.kind:
         case "tokens":
@@ -116,12 +120,12 @@ class Training:
 
 @dataclass(frozen=True, kw_only=True)
 class StepCost:
-    """Of one step that will run, or will if an input's bytes change (then decision.action is RECHECK)."""
+    """The cost of a step that will run, or that runs if an input's bytes change (then decision.action is RECHECK)."""
 
     decision: Decision
-    reads: Amount  # all of its inputs; a step that looks at a part of them reads less
+    reads: Amount  # all inputs; a step that uses a part of each input reads less
     writes: Amount
-    egress: Egress | None = None  # what crosses regions, outside data included; None where nobody says where it runs
+    egress: Egress | None = None  # bytes that cross regions, with outside data; None if nobody says where the step runs
     training: Training | None = None
 
     @property
@@ -131,7 +135,7 @@ class StepCost:
 
 @dataclass
 class Sum:
-    """Costs of several steps. work: None where none trains; chip_hours: where none has an accelerator."""
+    """The costs of several steps. work: None if no step trains. chip_hours: None if no training has an accelerator."""
 
     actions: Counter[Action] = field(default_factory=Counter[Action])
     costs: list[StepCost] = field(default_factory=list[StepCost])
@@ -165,9 +169,9 @@ class Sum:
 
 
 def plan_costs(plan: Plan, regions: Regions | None = None, sizes: Sizes | None = None) -> list[StepCost]:
-    """Costs of everything that the plan runs or may run, in plan order. Raises UnknownRegion.
+    """Return the cost of every step that the plan runs or may run, in plan order. Raises UnknownRegion.
 
-    sizes: ``expected_sizes(plan)``, for whoever has them already.
+    sizes: ``expected_sizes(plan)``, if the caller has them already.
     """
     known = sizes or expected_sizes(plan)
     costs: list[StepCost] = []
@@ -183,7 +187,7 @@ def plan_costs(plan: Plan, regions: Regions | None = None, sizes: Sizes | None =
 
 
 def training_of(step: ExecutorStep[Any]) -> Training | None:
-    """What a step trains, from its fields alone; None for one that does not."""
+    """Return the training work of a step from its fields alone; None for a step that does not train."""
     work, accelerator = step.work(), step.resources.accelerator
     if work is None:
         return None
@@ -196,7 +200,7 @@ def training_of(step: ExecutorStep[Any]) -> Training | None:
 
 
 def by_operator(plan: Plan, costs: Iterable[StepCost]) -> dict[str, Sum]:
-    """One sum for each operator of the plan, in the order in which they first appear."""
+    """Return one sum for each operator of the plan, in the order in which operators first appear."""
     sums: dict[str, Sum] = {}
     for decision in plan.decisions:
         sums.setdefault(decision.step.op, Sum()).actions[decision.action] += 1
