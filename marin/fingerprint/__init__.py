@@ -1,6 +1,7 @@
-"""Which code would build a step's output: found by reading source, never by importing it.
+"""Find the code that would build a step's output, by reading source and never by importing it.
 
-Enters: a step. Leaves: ``CodeFingerprint``, a digest for each definition that the step's class, the classes of its
-fields' values and its artifact reach. ``closure`` says what is followed, ``normalize`` what of it counts, ``origin``
-where following stops. What analysis cannot see is listed in ``opaque``, or observed while the step runs.
+Input: a step. Output: a ``CodeFingerprint``, with a digest for each definition that the step's class, the classes of
+its fields' values and its artifact reach. ``closure`` follows the code, ``normalize`` drops the parts that do not
+count, and ``origin`` says where following stops. Code that the analysis cannot see through is listed in ``opaque``, or
+observed while the step runs.
 """

@@ -1,17 +1,18 @@
-"""Everything project-local that a piece of code reaches.
+"""Find all project-local code that a piece of code reaches.
 
-A unit is what one top-level name of a module stands for: the statements that bind it. From a unit
+A unit is a top-level name of a module, with the statements that bind the name. From a unit
 the closure goes to every unit that a name in it leads to. Importing a module also runs its other
 statements, so for every local module that reached code imports:
 
 - statements that bind nothing (``jax.config.update(...)``, ``FILTERS["x"] = ...``) count, as the
   pseudo-unit ``module.<on import>``, unless they only call the engine;
-- a definition that something else hears of while it is made counts when that can write to a variable
-  that reached code uses: a registry. See Registers.
+- a definition counts if it may enter a registry: something that can write to a variable of the reached
+  code sees it while it is defined. See Registers.
 
-Annotations and docstrings count for units whose own base, decorator or caller may read them, and for
-all if reached code reads them from whatever it is given. If it uses a package that builds on annotations,
-those of classes' fields count, but for steps and values, which the engine checks.
+Annotations and docstrings count for units whose own base, decorator or caller may read them. They count
+for all units if reached code reads them from any object that it is given. If reached code uses a package
+that builds on annotations, the annotations of classes' fields count. Steps and values are excepted: the
+engine checks their fields.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ DIGITS = 24  # hexadecimal: 96 bits are far beyond an accidental collision
 
 
 class Shows(IntEnum):
-    """What of a unit counts beyond its code: annotations of a class's fields, all annotations, docstrings, too."""
+    """The parts of a unit that count: its code, also annotations of a class's fields, all annotations, docstrings."""
 
     CODE = 0
     FIELDS = 1
@@ -45,7 +46,10 @@ class Shows(IntEnum):
 
 @dataclass(frozen=True)
 class Part:
-    """One unit as it counts. text: with annotations and docstrings where they do. named: what such annotations name."""
+    """A unit as it counts.
+
+    text: with annotations and docstrings if they count. named: the classes that these annotations name.
+    """
 
     text: str
     digest: str
@@ -55,11 +59,13 @@ class Part:
 
 @dataclass
 class Reach:
-    """What some roots reach. parts: the units as they count together, once all are found.
+    """The units that some roots reach. parts: the units as they count together, once all are found.
 
-    loaded: local modules that are imported on the way. announced: definitions in them that something may hear of.
-    shows: of units that are looked into, what counts beyond their code. tops: packages that are used.
-    units_named: units that take names from fields, with the values of these.
+    loaded: local modules that are imported on the way.
+    announced: definitions in these modules that a registry may see.
+    shows: the parts that count beyond the code, of units that are looked into.
+    tops: packages that are used.
+    units_named: units that take names from fields, with the values of these fields.
     """
 
     units: dict[Key, Unit] = field(default_factory=dict[Key, Unit])
@@ -74,10 +80,10 @@ class Reach:
 
 
 class Registers:
-    """Which announced definitions of loaded modules nothing names, but may stand in a registry that reached code looks
-    into, because something heard of them while they were made.
+    """A finder of definitions that may stand in a registry of reached code, although no reached code names them.
 
-    keepers: None where whatever is called may keep what it gets.
+    Such a definition is announced: a decorator or call saw it while it was defined.
+    keepers: None if any called function may keep its arguments.
     """
 
     def __init__(self, units: Units, keepers: Keepers | None, reach: Reach) -> None:
@@ -90,7 +96,7 @@ class Registers:
         return [key for key in self._pending if self._enters(key)]
 
     def _enters(self, key: Key) -> bool:
-        """Whether making ``key`` can write to a reached variable, or tell a reached object or package about it."""
+        """Return whether defining ``key`` can write to a reached variable, or pass it to reached code or packages."""
         announcement = key.module.announced[key.name]
         if any(self._hears(chain, key, itself=False) for chain in announcement.calls):
             return True
@@ -105,7 +111,7 @@ class Registers:
         return any(self._keeps(base, Keeps.IN_OBJECT) for base in hooked)
 
     def _hears(self, chain: Chain, key: Key, *, itself: bool) -> bool:
-        """itself: what is called gets the very thing that is made."""
+        """Return whether a called function may keep the definition. itself: the definition is its argument."""
         for found in self._units.chain(chain, key.module):
             by = found.unit
             if by is None:
@@ -116,8 +122,11 @@ class Registers:
         return False
 
     def _keeps(self, by: Key, least: Keeps) -> bool:
-        """Whether what is called may enter what it gets where reached code finds it: it, or what it calls, keeps
-        things, and is reached or leads to a reached variable. least: how well it does so itself."""
+        """Return whether a called function may store its argument where reached code finds it.
+
+        It may if the function or one that it calls keeps things, and is reached or leads to a reached variable.
+        least: how long the function itself must keep things.
+        """
         if not self._is_looked_into(by):
             return False
         keepers = self._keepers
@@ -135,7 +144,7 @@ class Registers:
 
 
 class Closures:
-    """Computes closures; every unit is analysed once."""
+    """A maker of closures that analyses every unit once."""
 
     def __init__(self) -> None:
         self.units = Units()
@@ -146,8 +155,11 @@ class Closures:
     def reach(
         self, roots: Iterable[Key], *, doubtful: bool = False, named: Mapping[Key, Mapping[str, str]] = _NONE
     ) -> Reach:
-        """The units that the roots reach, the roots among them, as they count together. doubtful: and all that older
-        fingerprints had (see FORMAT). named: values of fields by which units take names."""
+        """Return the units that the roots reach, with the roots, as they count together.
+
+        doubtful: also the units that older fingerprints had (see FORMAT). named: values of fields that units use as
+        names.
+        """
         reach, keepers = Reach(doubtful=doubtful), None if doubtful else self.keepers
         reach.units_named = {key: self.units.named(key, values) for key, values in named.items()}
         queue = list(roots)
@@ -162,15 +174,17 @@ class Closures:
         return reach
 
     def parts(self, key: Key) -> list[Part]:
-        """A unit without and with annotations and docstrings: which of them count depends on what reaches it. Then
-        as older fingerprints have these."""
+        """Return a unit without and with annotations and docstrings, then in the forms that older fingerprints have.
+
+        The code that reaches a unit decides which of these forms counts.
+        """
         now = [self._part(key, shows) for shows in Shows]
         forms = [(form, part.unit) for part in now for form in (part.text, as_before(part.text))]
         forms += [(named_before(form), unit) for form, unit in forms]
         return [*now, *(Part(text, digest(text.encode())[:DIGITS], unit) for text, unit in dict(forms).items())]
 
     def field_annotations(self, key: Key) -> list[Key]:
-        """Local classes named in the annotations of a step class's fields, other steps left out."""
+        """Return the local classes named in the annotations of a step class's fields, without other steps."""
         return list(self._part(key, Shows.FIELDS).named)
 
     def _walk(self, queue: list[Key], reach: Reach) -> None:
@@ -189,7 +203,7 @@ class Closures:
                 self._load(module, reach)
 
     def _load(self, module: Module, reach: Reach) -> None:
-        """Add a module and all that importing it imports, the engine and everything beyond it left out."""
+        """Add a module and all modules that importing it imports, but neither the engine nor modules behind it."""
         pending = [module]
         while pending:
             module = pending.pop()
@@ -208,19 +222,19 @@ class Closures:
         return [key for key in keys if key not in reach.units and self.units[key].text]
 
     def _listed(self, reach: Reach) -> list[Key]:
-        """Where reached code lists subclasses: every class of a loaded module that derives from a reached one."""
+        """Return every class of a loaded module that derives from a reached one, if reached code lists subclasses."""
         if not reach.traits & Trait.LISTS_SUBCLASSES:
             return []
         classes = [key for key in reach.announced if key not in reach.units and key.module.announced[key.name].bases]
         return [key for key in classes if not self.units.ancestors(key).isdisjoint(reach.units)]
 
     def _inspect(self, reach: Reach) -> list[Key]:
-        """Mark what is looked into, and go on to what its annotations name."""
+        """Mark the units that are looked into, and return the units that their annotations name."""
         by_package = not READERS.isdisjoint(reach.tops)
         asks = bool(reach.traits & (Trait.READS_ANNOTATIONS | Trait.READS_DOCS)) or (by_package and reach.doubtful)
         everything = Shows.DOCS if asks else Shows.CODE
         handed = {key for unit in reach.units.values() for key in unit.handed}
-        # What singledispatch is perhaps given, by a decorator or a call: it reads the type from the annotation.
+        # Functions that a decorator or call may give to singledispatch, which reads the type from the annotation.
         dispatching = reach.units.items() if reach.traits & Trait.DISPATCHES else ()
         registers = ((key, unit) for key, unit in dispatching if unit.piece.traits & Trait.REGISTERS)
         registered = {each for key, unit in registers for each in (key, *unit.handed)}

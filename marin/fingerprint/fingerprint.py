@@ -1,4 +1,4 @@
-"""What code_fingerprint gives back, how two of them differ, and how a store keeps them to show that later."""
+"""The code fingerprint of a step: compare two fingerprints, and keep them in a store to show differences later."""
 
 from __future__ import annotations
 
@@ -24,16 +24,17 @@ FORMAT = 2
 
 @dataclass(frozen=True)
 class CodeFingerprint:
-    """What code built an output.
+    """The code that built an output.
 
     units: digest by qualified name ("operators.tokenize.Tokenize"). packages: version by
     distribution, and "python". opaque: code that analysis cannot see through, each with its file and
     line. sources: normalised text by qualified name, for showing a difference later.
     loaded: modules of the project that are imported. environment: names of variables that are asked for, see
     ``marin.fingerprint.source.unit_source``. readers: packages that open files without Python.
-    format: by which rules units were found; today's is FORMAT. Before, annotations and docstrings of all units counted
-    where some package reads such, and a definition wherever it was told to something. counted_before: what would today.
-    Only units and packages make two fingerprints equal.
+    format: the rules by which units were found; today's are FORMAT. By the rules of format 1, annotations and
+    docstrings of all units counted if some package reads annotations, and a definition counted wherever it was passed
+    to something. counted_before: the units that would count today by these older rules.
+    Two fingerprints are equal if their units and packages are.
     """
 
     units: Mapping[str, str]
@@ -48,16 +49,16 @@ class CodeFingerprint:
 
     @functools.cached_property
     def digest(self) -> str:
-        """64 hex digits, of the units alone: package drift is judged apart."""
+        """64 hex digits of the units alone, because package drift is judged apart."""
         return digest("\n".join(f"{name} {self.units[name]}" for name in sorted(self.units)).encode())
 
     @functools.cached_property
     def changes_since(self) -> dict[str, tuple[Change, ...]]:
-        """What it was compared with so far, by digest: see marin.plan.drift."""
+        """The changes since older fingerprints compared so far, by their digests: see marin.plan.drift."""
         return {}
 
     def to_json(self, *, sources: bool = False) -> dict[str, Any]:
-        """JSON-able. sources: the texts too (about 40 bytes for every line of code)."""
+        """Return JSON data. sources: with the source texts (about 40 bytes for every line of code)."""
         made: dict[str, Any] = {
             "units": dict(self.units),
             "packages": dict(self.packages),
@@ -68,7 +69,7 @@ class CodeFingerprint:
 
     @classmethod
     def from_json(cls, data: object) -> CodeFingerprint:
-        """Raises CorruptRecord naming the part that is not what to_json makes."""
+        """Return the fingerprint that ``to_json`` wrote. Raises CorruptRecord naming the part that is wrong."""
         try:
             stored = _StoredCode.from_plain(data)
         except BadDocument as error:
@@ -100,11 +101,11 @@ class Change:
     new: str
 
 
-HARMLESS = ("moved", "gained")  # kinds of change after which the same is made
+HARMLESS = ("moved", "gained")  # kinds of change that change no output
 
 
 def compare(old: CodeFingerprint, new: CodeFingerprint) -> tuple[Change, ...]:
-    """Every difference: changed units, then added, removed, moved, then packages, each by name."""
+    """Return every difference: changed units, then added, removed, moved, then packages, each by name."""
     texts = [{name: side.sources.get(name, f"# {unit}") for name, unit in side.units.items()} for side in (old, new)]
     for name, unit in new.units.items():
         then, now = texts[0].get(name), as_before(texts[1][name])
@@ -143,7 +144,7 @@ def _of_field(kind: Literal["changed", "removed", "gained"], name: str, texts: l
 
 
 def _source(name: str, sources: Mapping[str, str]) -> str:
-    """Of a unit, or of a since() field as ``Class.field``."""
+    """Return the source of a unit, or of a since() field named ``Class.field``."""
     if name in sources:
         return sources[name]
     owner, _, field_name = name.rpartition(".")
@@ -151,7 +152,7 @@ def _source(name: str, sources: Mapping[str, str]) -> str:
 
 
 def source_diff(change: Change, old_sources: Mapping[str, str], new_sources: Mapping[str, str]) -> str:
-    """Unified diff of a unit's normalised source; one line for a package and for what moved."""
+    """Return a unified diff of a unit's normalised source; one line for a package and for a unit that moved."""
     if change.kind == "package":
         return f"{change.name}: {change.old or 'not used'} → {change.new or 'not used'}"
     if change.kind == "moved":
@@ -163,7 +164,7 @@ def source_diff(change: Change, old_sources: Mapping[str, str], new_sources: Map
 
 
 def stored_code(store: Store, digest: str) -> CodeFingerprint | None:
-    """With its sources; None if it was never stored. Raises CorruptRecord."""
+    """Return a stored fingerprint with its sources; None if it was never stored. Raises CorruptRecord."""
     name = code_name(digest)
     content = store.objects.read(name)
     try:
@@ -174,7 +175,7 @@ def stored_code(store: Store, digest: str) -> CodeFingerprint | None:
 
 
 def store_code(store: Store, digest: str, described: dict[str, Any]) -> None:
-    """Unless it is there. described: what ``CodeFingerprint.to_json`` gives."""
+    """Write a fingerprint to the store unless it is there. described: the result of ``CodeFingerprint.to_json``."""
     name = code_name(digest)
     if not store.objects.read(name):
         store.objects.write(name, json.dumps(without_credentials(described), sort_keys=True).encode())

@@ -1,4 +1,6 @@
-"""What counts in no output: variables that say where, as whom and how fast something runs, and files that come and go.
+"""The variables and files that never count in an output.
+
+Ignored variables say where, as whom and how fast something runs. Ignored files come and go.
 
 A project adds its own in its ``pyproject.toml``:
 
@@ -35,18 +37,18 @@ IGNORED_VARIABLES = tuple(
     LSB_* OMPI_* PBS_* PMI_* GROUP_RANK NCCL_* NODE_RANK NVIDIA_VISIBLE_DEVICES COMET_* LOGLEVEL MLFLOW_* NEPTUNE_*
     """.split()  # noqa: SIM905
 )
-"""Names of variables, as patterns. ``SLURM_ARRAY_TASK_ID`` counts: who asks for it makes something else with each."""
+"""Names of variables, as patterns. ``SLURM_ARRAY_TASK_ID`` counts: code that reads it builds one output per task."""
 
 IGNORED_NAMES = (".*", "__pycache__", "*.pyc", "*.lock", "*.log", "*.swp", "*.tmp", "*~", "#*#", "Thumbs.db")
-"""Names in a folder that is listed, as patterns. A pattern that asks for such files (``glob("*.log")``) gets them, and
-a file that is opened counts whatever it is called."""
+"""Names in a folder that is listed, as patterns. A pattern that asks for such files (``glob("*.log")``) finds them. A
+file that is opened counts under any name."""
 
 _COUNTED = frozenset({"SLURM_ARRAY_TASK_ID"})
 
 
 @dataclass(frozen=True)
 class Ignored:
-    """Patterns, see above."""
+    """The patterns of ignored variables and names, see above."""
 
     variables: tuple[str, ...] = IGNORED_VARIABLES
     names: tuple[str, ...] = IGNORED_NAMES
@@ -55,7 +57,7 @@ class Ignored:
         return name not in _COUNTED and _any(self.variables).fullmatch(name) is not None
 
     def left(self, names: Iterable[str], pattern: str = "") -> list[str]:
-        """Of the paths that were listed those that count. pattern: what ``glob`` was asked for."""
+        """Return the listed paths that count. pattern: the pattern that ``glob`` was asked for."""
         asked = [part for part in pattern.split(os.sep) if glob.has_magic(part) and part.strip("*")]
         ignored = _any(tuple(each for each in self.names if not any(fnmatchcase(part, each) for part in asked)))
         return [
@@ -65,7 +67,7 @@ class Ignored:
 
 @functools.cache
 def ignored_of(project: str) -> Ignored:
-    """project: its folder. Raises ExperimentError for what its ``pyproject.toml`` says wrongly."""
+    """Return the patterns of a project. project: its folder. Raises ExperimentError for a wrong ``pyproject.toml``."""
     told = settings_of(project)
     return Ignored((*IGNORED_VARIABLES, *told.ignored_variables), (*IGNORED_NAMES, *told.ignored_names))
 

@@ -1,4 +1,4 @@
-"""The fingerprint of a step: from its class and the classes of its values."""
+"""Compute the fingerprint of a step from its class and the classes of its values."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ from marin.steps.step import ExecutorStep
 from marin.steps.value import EXECUTION, digest
 from marin.store.collector import paused
 
-_OF_PANDAS = re.compile(r"\bread_(?:parquet|feather|orc)\b")  # what pandas has pyarrow open
+_OF_PANDAS = re.compile(r"\bread_(?:parquet|feather|orc)\b")  # functions of pandas that open files with pyarrow
 _NONE: frozenset[type] = frozenset()
 
 
 class Fingerprinter:
-    """Computes fingerprints and remembers what it read: make a new one to see edited source.
+    """A maker of fingerprints that remembers the source it read. Make a new one to see edited source.
 
-    of_process: refuse where this process holds other code than the files say. The cost is in the first
-    step of each class: .3 s for the first that reaches 12,000 lines, 1 ms for the next. Each further step
-    of a class costs a walk over its field values, 3 µs.
+    of_process: refuse if this process holds other code than the files. The first step of each class costs most:
+    0.3 s for the first that reaches 12,000 lines, 1 ms for the next. Each further step of a class costs a walk over
+    its field values, 3 µs.
     """
 
     def __init__(self, *, of_process: bool = True) -> None:
@@ -53,7 +53,10 @@ class Fingerprinter:
         self._beyond: dict[tuple[_Question, type], frozenset[type]] = {}
 
     def fingerprint(self, step: ExecutorStep[Any]) -> CodeFingerprint:
-        """Raises UnseenCode, PatchedCode, ExperimentError for a file that Python could not import either."""
+        """Return the fingerprint of a step.
+
+        Raises UnseenCode, PatchedCode, and ExperimentError for a file that Python could not import either.
+        """
         return self._answer(step).fingerprint
 
     def _answer(self, step: ExecutorStep[Any]) -> _Answer:
@@ -61,7 +64,7 @@ class Fingerprinter:
         classes = self._classes(step)
         producer = step.producer
         also = _NONE
-        if producer is not None:  # what that one runs makes this one
+        if producer is not None:  # the producer's code builds this output
             classes |= self._classes(producer)
             also = frozenset({type(producer)})
         inputs = classes & self._steps if classes else _NONE
@@ -72,7 +75,7 @@ class Fingerprinter:
         return answer if also == question.also else self._answered(question._replace(also=also))
 
     def _named(self, step: ExecutorStep[Any]) -> tuple[tuple[str, str], ...]:
-        """The fields by whose values the step's code takes names (``getattr(module, self.rule)``), with the values."""
+        """Return the fields whose values the step's code uses as names (``getattr(module, self.rule)``), with these."""
         cls = type(step)
         if cls not in self._asked:
             keys = [key for base in cls.__mro__ if (key := self._root(base, {})) is not None]
@@ -89,8 +92,10 @@ class Fingerprinter:
         return self._answers[question]
 
     def _of_input(self, question: _Question, answer: _Answer, kind: type) -> frozenset[type]:
-        """What else counts because one of a step's inputs is a step of this kind: the class of the artifact that it
-        gives, and its own class if a method of it seems to be called."""
+        """Return the classes that count because one of a step's inputs is a step of this kind.
+
+        The class of the input's artifact counts. The input's own class counts if one of its methods seems to be called.
+        """
         key = (question, kind)
         if key not in self._beyond:
             artifact, found = _artifact(kind), set[type]()
@@ -102,7 +107,7 @@ class Fingerprinter:
         return self._beyond[key]
 
     def _classes(self, step: ExecutorStep[Any]) -> frozenset[type]:
-        """Classes of @value dataclasses, enums and steps in the fields, at any depth, not inside other steps."""
+        """Return the classes of @value dataclasses, enums and steps in the fields, at any depth outside other steps."""
         found: set[type] = set()
         self._collect_fields(step, found)
         return frozenset(found) if found else _NONE
@@ -143,7 +148,7 @@ class Fingerprinter:
         packages = {"python": python_version()}
         sourceless = SourcelessCode(self._shows)
         roots: list[Key] = []
-        # Bases too, by what Python made of them: a computed base is not seen in the source.
+        # Bases count too, as Python evaluated them: the source does not show a computed base.
         classes = {base for kind in (cls, *question.values, *question.also) for base in kind.__mro__}
         for member in sorted(classes, key=lambda kind: (kind.__module__, kind.__qualname__)):
             root = self._root(member, packages)
@@ -201,7 +206,7 @@ class Fingerprinter:
                 )
 
     def _root(self, cls: type, packages: dict[str, str]) -> Key | None:
-        """The unit that defines a live class; none for the engine's, Python's, an installed one, one without source."""
+        """Return the unit that defines a live class; None for a class of the engine, Python, a package or no source."""
         if not _is_project(cls):
             return None
         path = Path(file_of(cls)).resolve()
@@ -212,12 +217,15 @@ class Fingerprinter:
         return keys[0] if keys else None
 
     def _shows(self, value: FunctionType | type) -> bool:
-        """Whether a file of source defines it visibly. What is installed is known by its version."""
+        """Return whether a source file shows the definition. Installed code is known by its version."""
         file = file_of(value)
         return os.path.isfile(file) and (not is_local(os.path.realpath(file)) or bool(self._keys(value)))
 
     def _keys(self, value: FunctionType | type | ModuleType) -> list[Key]:
-        """The unit that defines a function or class, of one made in a function that function; all units of a module."""
+        """Return the unit that defines a function or class, or all units of a module.
+
+        A function or class that is made inside a function belongs to that function's unit.
+        """
         resolver = self._closures.units.resolver
         file = value.__file__ if isinstance(value, ModuleType) else file_of(value)
         if not file or not os.path.isfile(file) or not file.endswith(".py"):
@@ -230,8 +238,11 @@ class Fingerprinter:
 
 
 class _Question(NamedTuple):
-    """What a fingerprint depends on. also: classes of inputs' artifacts, and of other steps that are run or asked.
-    named: fields by whose values code takes names, with the values."""
+    """The facts that a fingerprint depends on.
+
+    also: classes of inputs' artifacts, and of other steps that are run or asked.
+    named: fields whose values the code uses as names, with these values.
+    """
 
     cls: type
     values: frozenset[type]
@@ -240,7 +251,7 @@ class _Question(NamedTuple):
 
 
 class _Answer(NamedTuple):
-    """methods: names of attributes that the code uses of something that may be an input's step."""
+    """A fingerprint and its methods: attributes that the code uses of objects that may be an input's step."""
 
     fingerprint: CodeFingerprint
     methods: frozenset[str]
@@ -252,19 +263,19 @@ def _name(cls: type) -> str:
 
 def _is_project(cls: type) -> bool:
     top = cls.__module__.split(".")[0]
-    if top in sys.stdlib_module_names:  # types.new_class gives its own name to what it makes
+    if top in sys.stdlib_module_names:  # types.new_class gives its own module's name to a new class
         return not hasattr(sys.modules.get(cls.__module__), cls.__qualname__.split(".")[0])
     return not is_engine(cls.__module__)
 
 
 def _offer(cls: type) -> frozenset[str]:
-    """Methods and properties that a step's class has beyond those of every step."""
+    """Return the methods and properties that a step's class has beyond those of every step."""
     names = {name for base in cls.__mro__ if _is_project(base) for name in base.__dict__}
     return frozenset(names - {spec.name for spec in dataclasses.fields(cls)} - (set(dir(ExecutorStep)) - {"run"}))
 
 
 def _artifact(cls: type) -> type | None:
-    """What a step's run() gives, if the class says so: ``A`` of ``ExecutorStep[A]``."""
+    """Return the artifact class that a step's run() returns, if declared: ``A`` of ``ExecutorStep[A]``."""
     made = argument_of(cls, ExecutorStep)
     return made if isinstance(made, type) and issubclass(made, Artifact) and made is not Artifact else None
 
@@ -273,10 +284,10 @@ _FINGERPRINTER = Fingerprinter()
 
 
 def code_fingerprint(step: ExecutorStep[Any]) -> CodeFingerprint:
-    """The step's fingerprint, by source files as this process first read them."""
+    """Return the step's fingerprint, from source files as this process first read them."""
     return _FINGERPRINTER.fingerprint(step)
 
 
 def executed() -> Executed:
-    """Finds units by the code that ran, or by name, in source files as this process first read them."""
+    """Return the finder of units, by code that ran or by name, in source files as this process first read them."""
     return _FINGERPRINTER.executed

@@ -1,8 +1,8 @@
-"""Whose code a file or a module holds: the project's, the engine's, Python's, or an installed package's.
+"""Tell the origin of a file or module: the project, the engine, Python, or an installed package.
 
-Following code stops at the engine: it decides when code runs, not what it makes, and its own formats carry versions.
-Following it would make every output of a lab drift with each release of the executor. So in ``marin`` only the library
-is followed; a test holds what operators and the library import of the rest.
+Fingerprints do not follow code into the engine. The engine decides when code runs and does not change its output, and
+its formats carry versions. Otherwise every output of a lab would drift with each release of the executor. So in
+``marin`` only the library is followed. A test limits the engine modules that operators and the library may import.
 """
 
 from __future__ import annotations
@@ -17,11 +17,14 @@ from pathlib import Path
 LIBRARY = frozenset({"data", "evaluation", "text", "training"})
 INSTALLED = {"site-packages", "dist-packages"}
 _MARIN = f"{Path(__file__).parents[1]}{os.sep}"
-_OPENS_FOR_OTHERS = f"store{os.sep}files{os.sep}"  # of the engine: opens what it is told to
+_OPENS_FOR_OTHERS = f"store{os.sep}files{os.sep}"  # part of the engine that opens files for its callers
 
 
 class Origin(Enum):
-    """GENERATED: text that some code made and ran; it belongs to whoever called it. IMPORT: Python's import system."""
+    """The owner of code. GENERATED: text that some code made and ran, and that belongs to its caller.
+
+    IMPORT: Python's import system.
+    """
 
     PROJECT = "project"
     ENGINE = "engine"
@@ -32,13 +35,13 @@ class Origin(Enum):
 
 
 def is_engine(module: str) -> bool:
-    """Whether a dotted module belongs to the engine."""
+    """Return whether a dotted module belongs to the engine."""
     top, _, rest = module.partition(".")
     return top == "marin" and rest != "" and rest.split(".")[0] not in LIBRARY  # marin/__init__ only passes names on
 
 
 def is_local(path: Path | str) -> bool:
-    """Whether a file lies neither in the standard library nor in a folder of installed packages."""
+    """Return whether a file lies neither in the standard library nor in a folder of installed packages."""
     file = str(path)
     if any(name in file and name in Path(file).parts for name in INSTALLED):
         return False
@@ -47,7 +50,7 @@ def is_local(path: Path | str) -> bool:
 
 @functools.lru_cache(maxsize=100_000)
 def origin_of(filename: str) -> Origin:
-    """By the file name that a code object tells."""
+    """Return the origin of code by the file name of its code object."""
     if filename.startswith("<frozen importlib"):
         return Origin.IMPORT
     if filename.startswith("<frozen "):

@@ -1,8 +1,10 @@
-"""Whether this process holds what the files say: a function that was patched, a constant that was set from outside, a
-module imported before its file was edited, or from bytecode that Python takes for the file's.
+"""Compare the code in this process with its files.
 
-Steps run in processes that import the files, so none of it would reach them, and whoever did it thinks that it does:
-each is named, unless code that the step itself reaches makes it. What was changed inside an object is not looked for.
+This finds a patched function, a constant that was set from outside, a module that was imported before its file was
+edited, and a module from bytecode that Python takes for the file's.
+
+Steps run in processes that import the files, so these changes would not reach the steps, although their author expects
+that. Each is named, unless code that the step itself reaches makes the change. Changes inside an object are not found.
 """
 
 from __future__ import annotations
@@ -35,7 +37,7 @@ _PLAIN = (int, float, bool, str, bytes, type(None))
 
 
 class Live:
-    """Compares units with what the process holds."""
+    """A comparison of units with the objects in this process."""
 
     def __init__(self, units: Units) -> None:
         self._units = units
@@ -44,7 +46,7 @@ class Live:
         self._outdated = functools.cache(self._why_outdated)
 
     def differences(self, reached: Mapping[Key, Unit]) -> list[str]:
-        """One line for each thing that the process holds otherwise than the reached source says."""
+        """Return one line for each reached definition that the process holds differently than the source."""
         found: list[str] = []
         for key in reached:
             module = self._module(key.module.path)
@@ -108,7 +110,7 @@ class Live:
             yield f"{name} was replaced by {value.__module__}.{value.__qualname__} ({file})"
 
     def _is_reached(self, value: FunctionType, reached: Mapping[Key, Unit]) -> bool:
-        """Whether the unit that a function came from is reached; of a lambda, anything in its module."""
+        """Return whether the unit of a function is reached; for a lambda, whether any unit of its module is."""
         file = value.__code__.co_filename
         if not os.path.isfile(file):
             return False
@@ -119,7 +121,7 @@ class Live:
         return any(key.module is made_in for key in reached)
 
     def _why_outdated(self, path: Path, module: ModuleType) -> str:
-        """When a file was edited of which the process holds what it was before, and what to do; "" if it does not."""
+        """Return when the file of a module was edited after its import, and what to do; "" if it was not."""
         held = imported_as(module.__file__ or "")
         with suppress(OSError, SyntaxError, ValueError):  # said elsewhere
             is_of_bytecode = isinstance(module.__loader__, SourceFileLoader)  # not what pytest rewrites
@@ -132,7 +134,7 @@ def _why_outdated(path: Path, held: Imported, is_of_bytecode: bool) -> str:
         if held.code is not None and {*inner_codes(_anywhere(held.code))} <= {*inner_codes(_compiled(path))}:
             return ""
         return "after this process imported it; start a new process"
-    # Python takes bytecode for the file's where the whole seconds of its time and its size are the same.
+    # Python takes bytecode for the file's if the size and the time in whole seconds are equal.
     bytecode = Path(importlib.util.cache_from_source(path))
     if held.code is None or not is_of_bytecode or bytecode.stat().st_mtime_ns >= path.stat().st_mtime_ns:
         return ""
@@ -148,7 +150,7 @@ def _compiled(path: Path) -> CodeType:
 
 
 def _definition(key: Key) -> ast.stmt | None:
-    """The statement that alone binds a name of a module; None where others may."""
+    """Return the only statement that binds a name of a module; None if others may bind it."""
     module = key.module
     if key.name in module.imports or module.stars:
         return None
@@ -157,14 +159,16 @@ def _definition(key: Key) -> ast.stmt | None:
 
 
 def _names(node: ast.stmt) -> list[str]:
-    """What a statement of a class's body binds or declares."""
+    """Return the names that a statement of a class's body binds or declares."""
     declared = [node.target.id] if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) else []
     return declared or bound_names(node)
 
 
 def _set(name: str, value: object, written: ast.expr | None, reached: Mapping[Key, Unit]) -> Iterator[str]:
-    """A number, string, bytes, bool or None, or a tuple of those, that has another value than is written, unless
-    reached code sets something of this name."""
+    """Yield a line if a constant has another value than its file says, unless reached code sets this name.
+
+    Constants are numbers, strings, bytes, bools and None, and tuples with only such parts.
+    """
     try:
         literal: Any = ast.literal_eval(written) if written is not None else _MISSING
     except (ValueError, TypeError, MemoryError, RecursionError):
@@ -180,11 +184,11 @@ def _set(name: str, value: object, written: ast.expr | None, reached: Mapping[Ke
 
 
 def _is_followed(module: str, file: str) -> bool:
-    """Whether code of this file would be in a fingerprint at all."""
+    """Return whether a fingerprint would include code of this file."""
     return not file.startswith("<") and not is_given(module) and is_local(file)
 
 
 def _anywhere(code: CodeType) -> CodeType:
-    """The same wherever it stands in a file."""
+    """Return the code without its place in a file."""
     consts = tuple(_anywhere(each) if isinstance(each, CodeType) else each for each in code.co_consts)
     return code.replace(co_filename="", co_firstlineno=1, co_linetable=b"", co_consts=consts)

@@ -1,4 +1,4 @@
-"""Read what a project says in ``[tool.marin]`` of its ``pyproject.toml``."""
+"""Read a project's settings in ``[tool.marin]`` of its ``pyproject.toml``."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ _ON_DRIFT = ("stop", "rebuild")
 
 @dataclass(frozen=True)
 class Settings:
-    """ignored_variables, ignored_names: patterns, see marin.fingerprint.ignored. on_drift: "stop" or "rebuild"."""
+    """The settings of a project.
+
+    ignored_variables, ignored_names: patterns, see marin.fingerprint.ignored. on_drift: "stop" or "rebuild".
+    """
 
     file: str = ""
     ignored_variables: tuple[str, ...] = ()

@@ -1,1 +1,1 @@
-"""What a step reads and runs while it runs, heard by an audit hook, and whose code it was."""
+"""Observe the files that a step reads and the code that it runs, by an audit hook, and find whose code it was."""

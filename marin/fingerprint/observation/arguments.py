@@ -1,4 +1,4 @@
-"""What audit events tell of paths and programs, as text."""
+"""Read paths and programs from the arguments of audit events, as text."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LOOKS = frozenset(function.__code__ for function in _PATHS)  # that tell whether
 
 
 def absolute(path: Any) -> str:
-    """ "" for a file descriptor, and for what is no path."""
+    """Return an absolute path; "" for a file descriptor and for anything else that is no path."""
     name = text_of(path)
     try:
         return os.path.abspath(name) if name and name != ":memory:" else ""
@@ -40,19 +40,22 @@ def text_of(path: Any) -> str:
 
 
 def database(path: Any) -> str:
-    """Of SQLite: a path, or ``file:/data/text.db?mode=ro``."""
+    """Return the path of an SQLite database, given as a path or as ``file:/data/text.db?mode=ro``."""
     text = text_of(path)
     return unquote(text.removeprefix("file:").partition("?")[0]) if text.startswith("file:") else text
 
 
 def module_asked(called: FrameType | None) -> tuple[str, bool, bool]:
-    """The full name of what ``importlib.import_module`` is called for, whether the project's code calls it, and
-    whether it does so with the name as a constant, which its source tells."""
+    """Return the full name of the module that ``importlib.import_module`` is asked for, and two facts about the call.
+
+    The first fact is whether the project's code makes the call. The second is whether the name is a constant, which
+    the source then shows.
+    """
     asked = called.f_locals if called is not None else {}
     name, package = asked.get("name"), asked.get("package")
     try:
         full = resolve_name(name, package if isinstance(package, str) else None) if isinstance(name, str) else ""
-    except (ImportError, ValueError):  # which it is about to raise itself
+    except (ImportError, ValueError):  # import_module is about to raise this itself
         full = ""
     caller = called.f_back if called is not None else None
     literal = caller is not None and caller.f_lasti in _literal_calls(caller.f_code)
@@ -61,7 +64,7 @@ def module_asked(called: FrameType | None) -> tuple[str, bool, bool]:
 
 @functools.lru_cache(maxsize=1000)
 def _literal_calls(code: CodeType) -> frozenset[int]:
-    """Where code calls something with one argument that is a constant string: ``import_module("lib")``."""
+    """Return the offsets of calls with one argument that is a constant string: ``import_module("lib")``."""
     found, steps = set[int](), list(dis.get_instructions(code))
     for before, call, after in zip(steps, steps[1:], steps[2:], strict=False):
         if call.opname == "CALL" and call.arg == 1 and before.opname == "LOAD_CONST":
@@ -70,7 +73,7 @@ def _literal_calls(code: CodeType) -> frozenset[int]:
 
 
 def looked_for(called: FrameType | None) -> str:
-    """What ``os.path.exists`` or ``Path.is_file`` is called for by the project's code, if that is not there."""
+    """Return the missing path that the project's code passes to ``os.path.exists`` or ``Path.is_file``, or ""."""
     if called is None or not _is_called_by_project(called):
         return ""
     path = absolute(called.f_locals.get(called.f_code.co_varnames[0]))
@@ -83,7 +86,7 @@ def _is_called_by_project(called: FrameType | None) -> bool:
 
 
 def words_of(arguments: Any) -> list[str]:
-    """The words of a command, also of one that a shell runs."""
+    """Return the words of a command, also of one that a shell runs."""
     given = [arguments] if isinstance(arguments, (str, bytes)) else list(arguments or [])
     words = [text for word in given if (text := text_of(word))]
     if len(words) == 3 and words[1] == "-c" and os.path.basename(words[0]) in ("sh", "bash"):
@@ -92,8 +95,10 @@ def words_of(arguments: Any) -> list[str]:
 
 
 def files_named(words: list[str], folder: Any) -> Iterator[tuple[str, bool]]:
-    """What each argument is as a file, with whether it is the source of a module that is run with -m; the program
-    itself where its place is given."""
+    """Yield the file that each argument may name, and whether it is the source of a module that is run with -m.
+
+    The program itself is included if the command gives its path.
+    """
     for before, word in pairwise(["", *words] if os.sep in words[0] else words):
         word = word.partition("=")[2] if word.startswith("-") and "=" in word else word
         at = os.path.abspath(os.path.join(os.fsdecode(folder) if folder else os.getcwd(), word))

@@ -1,6 +1,6 @@
-"""Who has something read or run: told by the stack, while it happens.
+"""Find the caller that reads or runs a file, from the stack, while it happens.
 
-It must be quick, and raise nothing.
+This code must be quick and must raise nothing.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from marin.fingerprint.origin import Origin, origin_of
 
 _LISTENERS = frozenset({__file__, os.path.join(os.path.dirname(__file__), "listening.py")})
 COMPILED = (".py", ".pyc")
-# Modules of the standard library that open what they are given.
+# Modules of the standard library that open the paths that they are given.
 _OPENERS = frozenset(
     """
     bz2 codecs contextlib csv fileinput fnmatch genericpath glob gzip io lzma os pathlib pickle posixpath shutil tarfile
@@ -28,15 +28,18 @@ _GLOBS = frozenset({"glob", "rglob", "iglob"})
 
 
 class Reader(NamedTuple):
-    """below: the project's functions on the stack, innermost first, out to the statement of a module that runs on
-    import, if one does. direct: no package decided to read."""
+    """The project's code that reads a file.
+
+    below: the project's functions on the stack, innermost first. It ends with the module statement that runs on
+    import, if there is one. direct: no package decided to read.
+    """
 
     below: Stack
     direct: bool
 
 
 def who_reads(frame: FrameType | None, name: str, *, listing: bool = False) -> Reader | None:
-    """Outward from where it happens, over whom the project's code reads; None if it does not."""
+    """Return the project's functions that read a file, from the innermost outward; None if the project does not."""
     below: list[CodePlace] = []
     direct, pool, first, lines = True, False, True, False
     while frame is not None:
@@ -56,7 +59,7 @@ def who_reads(frame: FrameType | None, name: str, *, listing: bool = False) -> R
         elif origin is Origin.IMPORT and below and code.co_name == "_handle_fromlist":
             pass  # ``from package import name`` where the package finds the name by a function
         elif origin is Origin.IMPORT:
-            # Of what it opens, only pkgutil.get_data and importlib.resources ask for anything but code.
+            # Only pkgutil.get_data and importlib.resources open files through it that are not code.
             if not first or listing or code.co_name != "get_data" or name.endswith(COMPILED):
                 break
         elif not below and origin is Origin.PYTHON:
@@ -75,7 +78,7 @@ def who_reads(frame: FrameType | None, name: str, *, listing: bool = False) -> R
 
 
 def who_runs(frame: FrameType | None, filename: str) -> tuple[Reader | None, bool]:
-    """Who has a file of Python code run by its path, and whether as a program; None for an import by name."""
+    """Return the caller that runs a Python file by its path (None for an import), and whether it runs as a program."""
     imported = False
     while frame is not None and (frame.f_code.co_filename in _LISTENERS or _is_import(frame)):
         imported = imported or frame.f_code.co_name == "_find_and_load"
@@ -85,13 +88,13 @@ def who_runs(frame: FrameType | None, filename: str) -> tuple[Reader | None, boo
 
 
 def is_engines(hears: FrameType | None) -> bool:
-    """Whether the engine itself does what this frame hears of: nobody else asks for those files."""
+    """Return whether the engine itself caused the event that this frame hears. Then no step asks for the file."""
     frame = hears.f_back if hears is not None else None
     return frame is not None and origin_of(frame.f_code.co_filename) is Origin.ENGINE
 
 
 def is_of_pool(frame: FrameType | None) -> bool:
-    """Whether Python's own multiprocessing does it."""
+    """Return whether Python's own multiprocessing is the caller."""
     while frame is not None and frame.f_code.co_filename in _LISTENERS:
         frame = frame.f_back
     return frame is not None and _MULTIPROCESSING in frame.f_code.co_filename

@@ -1,4 +1,4 @@
-"""What forked processes read (``multiprocessing.Pool``, workers of a data loader), told to the one that forked them."""
+"""Report the reads of forked processes (``multiprocessing.Pool``, workers of a data loader) to their parent."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ from marin.fingerprint.observation.observation import CodePlace, Observation
 
 
 class Journal:
-    """A file without a name that all of them append to, a line whenever there is more to tell: a child may be killed at
-    any moment."""
+    """A file without a name to which all forked processes append.
+
+    A child appends a line for each new observation, because it may be killed at any moment.
+    """
 
     def __init__(self) -> None:
         handle, path = tempfile.mkstemp(prefix="marin-reads-")
@@ -23,12 +25,12 @@ class Journal:
         self._counts = (0, 0, 0)
 
     def begin(self, seen: Observation, code: Mapping[CodePlace, None]) -> None:
-        """In a child: what the parent knows is not told."""
+        """Begin in a child. The child does not report observations that the parent knows."""
         self._counts = (len(seen.files), len(seen.folders), len(code))
         self._told = Observation(modules=dict(seen.modules), own=set(seen.own), programs=set(seen.programs))
 
     def tell(self, seen: Observation, code: Mapping[CodePlace, None]) -> None:
-        """In a child: what is new."""
+        """Report new observations of a child."""
         counts, told = (len(seen.files), len(seen.folders), len(code)), self._told
         if counts == self._counts and (seen.modules, seen.own, seen.programs) == (
             told.modules,
@@ -50,7 +52,7 @@ class Journal:
         self.begin(seen, code)
 
     def take(self, seen: Observation) -> None:
-        """In the parent: join what was told since the last time."""
+        """Join the reports since the last call, in the parent."""
         content = os.pread(self._file, os.fstat(self._file).st_size - self._taken, self._taken)
         whole = content[: content.rfind(b"\n") + 1]
         self._taken += len(whole)

@@ -1,11 +1,11 @@
-"""What the project's code does in this process that no field and no source tells: files it opens, folders it lists,
-code it runs, programs it starts.
+"""Observe the project's code in this process: files it opens, folders it lists, code it runs, programs it starts.
 
-An audit hook (``sys.addaudithook``) hears of every file that Python opens and every folder that it lists;
-``sys.monitoring`` tells once of each function that starts. What happens between ``observing()`` and its end is kept,
-and, for whatever is observed later, what was read by code that may have kept it: a module that was imported, a cache.
-Reads of the engine, of Python and of installed packages on their own behalf do not count. C, C++ and Rust code that
-opens files itself cannot be heard, nor can other programs; processes that are forked from this one tell what they hear.
+Neither the fields nor the source of a step show these. An audit hook (``sys.addaudithook``) hears every file that
+Python opens and every folder that it lists. ``sys.monitoring`` reports each function once when it starts.
+``observing()`` keeps the events until its end. Reads by code that may keep its result, such as a module that was
+imported or a cache, are also kept for later observations. Reads of the engine, of Python and of installed packages on
+their own behalf do not count. C, C++ and Rust code that opens files itself cannot be heard, and neither can other
+programs. Processes that are forked from this one report their events.
 """
 
 from __future__ import annotations
@@ -38,23 +38,23 @@ from marin.fingerprint.observation.observation import (
 )
 from marin.fingerprint.origin import Origin, origin_of
 
-# Of multiprocessing and joblib: such a child tells nothing.
+# Modules of multiprocessing and joblib whose children report nothing.
 _STARTS_ANEW = ("popen_spawn_posix.py", "popen_forkserver.py", "popen_loky_posix.py")
 _OFTEN = frozenset({"open", "os.listdir", "os.scandir", "pickle.find_class"})
 _WRITES = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 
 _current: Observation | None = None
 _answered = 0  # depth of ``answering``
-_fired: dict[CodePlace, None] = {}  # functions that started since the last time that all were told to tell again
-_earlier: dict[Stack, Reads] = {}  # what was read so far, by whom
+_fired: dict[CodePlace, None] = {}  # functions that started since the last restart of the events
+_earlier: dict[Stack, Reads] = {}  # the reads so far, by their callers
 _asked: dict[tuple[int, str], Asked] = {}  # modules, until it is known whether they could be imported
 _tool = -1
 _journal: Journal | None = None  # of processes that were forked from this one
-_forked_off = False  # this is one of them
+_forked_off = False  # whether this process is a forked one
 
 
 def install() -> None:
-    """Once in each process, before modules of the project are imported."""
+    """Start listening, once in each process, before modules of the project are imported."""
     global _tool
     if _tool < 0:
         handlers = _HANDLERS
@@ -84,7 +84,7 @@ def _stop_listening() -> None:
 
 
 def _listen_to_calls(events: int) -> None:
-    """Of functions of Python that every call of tells."""
+    """Set the events of Python's functions whose every call is reported."""
     for code in (arguments.IMPORT_MODULE, *arguments.LOOKS):
         sys.monitoring.set_local_events(_tool, code, events)
 
@@ -95,10 +95,11 @@ def observing(
     covered: Callable[[Set[CodePlace]], bool] = lambda _: False,
     keeps: Callable[[Stack, frozenset[str]], bool] = lambda _stack, _code: True,
 ) -> Generator[Observation]:
-    """What is read and run in here, in all threads. One at a time; within another it gives that one.
+    """Observe the reads and the code of all threads until the end of the block.
 
-    covered: whether it does not matter if these functions are missing because they ran before, too. keeps: whether one
-    of these functions, run by the code of the scope, may keep what it read in here.
+    There is one observation at a time: a nested call returns the outer one. covered: whether these functions may be
+    missing from the observation, if they ran before too. keeps: whether one of these functions, run by the code of the
+    scope, may keep data that it read.
     """
     global _current, _journal
     if _current is not None:
@@ -128,7 +129,7 @@ def observing(
 
 
 def current() -> Observation | None:
-    """As far as it is seen: for what is committed before the end."""
+    """Bring the observation up to date, for outputs that are committed before its end."""
     if _current is not None:
         _take_in(_current)
     return _current
@@ -142,7 +143,7 @@ def _take_in(seen: Observation) -> None:
 
 
 def _settle(*, at_end: bool = True) -> None:
-    """at_end: what was not imported by now is not there."""
+    """Settle the modules that were asked for. at_end: a module that is not imported by now does not exist."""
     for key, (reads, name, sure, literal) in list(_asked.items()):
         file = getattr(sys.modules.get(name), "__file__", None)
         if isinstance(file, str):
@@ -156,7 +157,7 @@ def _settle(*, at_end: bool = True) -> None:
 
 @contextmanager
 def answering() -> Generator[None]:
-    """Programs that are started in here need no mention: their reads are told by themselves or known otherwise."""
+    """Leave out programs that are started in this block: they report their reads, or the reads are known otherwise."""
     global _answered
     _answered += 1
     try:
@@ -165,7 +166,7 @@ def answering() -> Generator[None]:
         _answered -= 1
 
 
-# What follows runs within whatever is observed: it must be quick, and raise nothing.
+# The functions below run within the observed code: they must be quick and must raise nothing.
 
 
 def _started(code: CodeType, _offset: int) -> Any:
@@ -197,7 +198,7 @@ def _called(code: CodeType, frame: FrameType | None) -> None:
 
 
 def _taken(name: str, *, sure: bool = False, literal: bool = False) -> None:
-    """A module, by its name: any of it may be used, unless ``literal``. sure: the name is one of a module."""
+    """Note a module by its name: the code may use any part, unless ``literal``. sure: the name is one of a module."""
     for reads in _by(who_reads(inspect.currentframe(), "")):
         before = _asked.get(key := (id(reads), name))
         _asked[key] = Asked(reads, name, sure, literal and (before is None or before.literal))
@@ -218,7 +219,7 @@ def _opened(path: Any, _mode: Any = None, flags: int = 0) -> None:
     if flags & _WRITES:
         _made(path)
         return
-    if flags & os.O_RDWR and _current is not None:  # "r+", as numpy.memmap opens what is there
+    if flags & os.O_RDWR and _current is not None:  # "r+", as numpy.memmap opens an existing file
         _current.updated.add(arguments.absolute(path))
     if (text := arguments.text_of(path)) and (reader := who_reads(inspect.currentframe(), text)) is not None:
         name = arguments.absolute(path)
@@ -257,7 +258,7 @@ def _library(name: Any) -> None:
 
 
 def _imported(_module: Any, filename: Any = None, *_: Any) -> None:
-    """A compiled module is no code object: its file counts."""
+    """Note the file of a compiled module, which has no code object."""
     if _current is not None and isinstance(filename, str) and not filename.endswith(COMPILED):
         name = arguments.absolute(filename)
         if name and _current.scope.has(name, direct=False):
@@ -273,7 +274,7 @@ def _executed(code: Any) -> None:
         reader, program = who_runs(inspect.currentframe(), file)
         if reader is None:
             _ran_whole(file, Ran.IMPORTED, [_current] if _current is not None else [])
-        else:  # by its path: who has it run has all of it
+        else:  # run by its path: its caller may use all of the file
             _ran_whole(file, Ran.PROGRAM if program else Ran.ASKED, _whose(reader, file))
     elif origin is Origin.GENERATED:
         for name in code.co_names:
@@ -286,7 +287,7 @@ def _made(path: Any, *_: Any) -> None:
 
 
 def _made_folder(path: Any, *_: Any) -> None:
-    """``exist_ok``: one that is there already is not made."""
+    """Note a new folder. With ``exist_ok``, a folder that exists already is not new."""
     if _current is not None and (name := arguments.absolute(path)) and not os.path.lexists(name):
         _current.own.add(name)
 
@@ -327,14 +328,14 @@ def _spawned(program: Any, command: Any = (), *_: Any) -> None:
 
 
 def _fork() -> None:
-    """What the child reads comes back by the journal."""
+    """Prepare a journal, by which a forked child reports its reads."""
     global _journal
     if _current is not None and _journal is None and who_reads(inspect.currentframe(), "") is not None:
         _journal = Journal()
 
 
 def _begin_telling() -> None:
-    """In the child."""
+    """Begin reporting, in the child."""
     global _forked_off, _current
     _forked_off = _current is not None and _journal is not None
     if _current is not None and _journal is not None:
@@ -377,7 +378,7 @@ _HANDLERS: dict[str, Callable[..., None]] = {
 
 
 def _whose(reader: Reader | None, name: str) -> list[Reads]:
-    """Where a read of this file or folder is noted."""
+    """Return the places that note a read of this file or folder."""
     if reader is None:
         return []
     scope = _current.scope if _current is not None else Scope()
@@ -386,7 +387,7 @@ def _whose(reader: Reader | None, name: str) -> list[Reads]:
 
 
 def _by(reader: Reader | None) -> list[Reads]:
-    """Where something is noted that this one reads: for what is observed now, and for later."""
+    """Return the places that note the reads of a caller: the current observation, and one for later ones."""
     if reader is None:
         return []
     later = [_earlier.setdefault(reader.below, Reads())] if reader.below else []

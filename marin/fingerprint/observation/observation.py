@@ -1,4 +1,4 @@
-"""What the project's code reads and runs while something is observed, as the process that saw it keeps it."""
+"""The record of an observation in a process: the files that the project's code read, and the code that ran."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from typing import Any, NamedTuple
 from marin.fingerprint.origin import Origin, origin_of
 
 type Stamp = tuple[int, int, int] | None  # inode, size, time of the last write; None: not there
-LOOKED_FOR: Stamp = (0, 0, 0)  # of what was not there and need not be: whoever looked may have had it made
+LOOKED_FOR: Stamp = (0, 0, 0)  # of a missing path that the code looked for, and perhaps created afterwards
 
 # Places that hold nothing of a result.
 _NEVER = ("/proc/", "/sys/", "/dev/")
 _MEMORY = "/dev/shm/"  # where data is staged
-# Where Python and packages keep what belongs to the machine; who opens a file there himself means it.
+# Folders for files of the machine. Such a file counts only if the project's own code opens it.
 _SYSTEM = ("/usr/", "/etc/", "/lib", "/bin/", "/sbin/", "/run/", "/var/cache/", "/System/", "/Library/")
 _SOURCES = "/usr/src/"
 
@@ -35,14 +35,17 @@ type Stack = tuple[CodePlace, ...]  # innermost first
 
 
 def is_on_import(stack: Stack) -> bool:
-    """Whether it leads to a statement of a module that is being imported."""
+    """Return whether a stack leads to a statement of a module that is being imported."""
     return bool(stack) and stack[-1].name == "<module>"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Scope:
-    """project: folder whose files always count. left_out: folders of which nothing does (the store). code: the units of
-    the step that runs, by name."""
+    """The reads that count.
+
+    project: the folder whose files always count. left_out: folders whose files never count (the store).
+    code: the units of the step that runs, by name.
+    """
 
     project: str = ""
     left_out: tuple[str, ...] = ()
@@ -50,7 +53,7 @@ class Scope:
 
     def to_plain(self) -> dict[str, Any]:
         """JSON-able."""
-        import msgspec  # here: whoever imports marin imports this module
+        import msgspec  # inside the function, because importing marin imports this module
 
         return msgspec.to_builtins(self)
 
@@ -61,7 +64,7 @@ class Scope:
         return msgspec.convert(plain, cls)
 
     def has(self, path: str, *, direct: bool) -> bool:
-        """Whether reading this absolute path counts. direct: no package decided to read it."""
+        """Return whether reading this absolute path counts. direct: no package decided to read it."""
         never = path.startswith((*_NEVER, *_scratch())) and not path.startswith(_MEMORY)
         if never or any(_below(path, folder) for folder in self.left_out):
             return False
@@ -79,8 +82,10 @@ class Scope:
 
 
 class Ran(IntEnum):
-    """How a file of Python code came to run. ASKED: by its name, so that any of it may be used; PROGRAM: by another
-    process."""
+    """The way in which a Python file ran.
+
+    ASKED: by its name, so that any part may be used. PROGRAM: in another process.
+    """
 
     IMPORTED = 0
     ASKED = 1
@@ -89,15 +94,18 @@ class Ran(IntEnum):
 
 @dataclass(kw_only=True)
 class Reads:
-    """files: by absolute path, as each was when first opened. folders: absolute paths, and patterns for ``glob``.
-    modules: files of Python code that ran as a whole, in order, and how they did (Ran)."""
+    """The files, folders and modules that code read.
+
+    files: by absolute path, with the state of each when it was first opened. folders: absolute paths, and patterns for
+    ``glob``. modules: Python files that ran as a whole, in order, and how they ran (Ran).
+    """
 
     files: dict[str, Stamp] = field(default_factory=dict[str, Stamp])
     folders: dict[str, None] = field(default_factory=dict[str, None])
     modules: dict[str, int] = field(default_factory=dict[str, int])
 
     def lacks(self, path: str) -> bool:
-        """Whether this file was not opened yet."""
+        """Return whether this file was not opened yet."""
         return self.files.get(path, LOOKED_FOR) == LOOKED_FOR
 
     def take_in(self, other: Reads) -> None:
@@ -107,7 +115,7 @@ class Reads:
             self.modules[file] = max(how, self.modules.get(file, how))
 
     def look_for(self, module: str) -> None:
-        """One that is not there, but may be later."""
+        """Note the files of a module that does not exist yet but may exist later."""
         package, _, last = module.rpartition(".")
         if package and package not in sys.modules:
             self.look_for(package)
@@ -119,9 +127,10 @@ class Reads:
 
 
 class Asked(NamedTuple):
-    """A module that is asked for by name.
+    """A module that code asked for by name.
 
-    reads: where it is noted. sure: the name is one of a module. literal: the source names it, and tells what it uses.
+    reads: the place that notes it. sure: the name is one of a module. literal: the source names the module and shows
+    its use.
     """
 
     reads: Reads
@@ -132,11 +141,11 @@ class Asked(NamedTuple):
 
 @dataclass(kw_only=True)
 class Observation(Reads):
-    """What is read while something runs, and
+    """The reads and the code of a step while it runs.
 
-    code: functions of the project that ran. programs: names of other programs that were started. own: what was written,
-    made or removed meanwhile. updated: what was opened to be read and written. earlier: what was read in this process
-    before, by whom, if one of these may have kept it.
+    code: functions of the project that ran. programs: names of other programs that were started. own: paths that were
+    written, made or removed meanwhile. updated: files that were opened to be read and written. earlier: reads in this
+    process before, by their callers, if one of these may have kept the data.
     """
 
     scope: Scope = field(default_factory=Scope)
@@ -147,7 +156,7 @@ class Observation(Reads):
     earlier: dict[Stack, Reads] = field(default_factory=dict["Stack", "Reads"])
 
     def join(self, other: Observation) -> None:
-        """Take in what another process or task saw."""
+        """Add the observation of another process or task."""
         self.take_in(other)
         self.code |= other.code
         self.programs |= other.programs
@@ -157,7 +166,7 @@ class Observation(Reads):
             self.earlier.setdefault(stack, Reads()).take_in(reads)
 
     def is_own(self, path: str) -> bool:
-        """Whether it, or a folder that holds it, was made here."""
+        """Return whether a path, or a folder above it, was made during the observation."""
         above = os.path.dirname(path)
         return path in self.own or (above != path and self.is_own(above))
 
@@ -198,7 +207,7 @@ def is_temporary(path: str) -> bool:
 
 @functools.cache
 def _scratch() -> tuple[str, ...]:
-    """Ours and Ray's: safe to delete, never part of a result."""
+    """Return the prefixes of marin's and Ray's temporary files, which are never part of a result."""
     folder = tempfile.gettempdir()
     return (f"{folder}/marin-", f"{folder}/ray/")
 

@@ -1,4 +1,4 @@
-"""How a process that only runs steps began: its variables and import path, before the project's code changed them."""
+"""The variables and import path with which a process of steps began, before the project's code changed them."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ _import_path: list[str] = []
 
 
 def remember_start() -> None:
-    """In such a process, before it imports what it runs."""
+    """Keep the variables and import path. Called in a process that runs steps, before it imports their code."""
     if not _import_path:
         _variables.update(os.environ)
         _import_path.extend(sys.path)
 
 
 def variables() -> Mapping[str, str]:
-    """As they are, in a process that did not say ``remember_start``."""
+    """Return the variables at the start, or today's in a process that did not call ``remember_start``."""
     return _variables if _import_path else os.environ
 
 
