@@ -22,10 +22,10 @@ KINDS: WeakValueDictionary[str, type[Artifact]] = WeakValueDictionary()
 
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(dataclasses.field,))
 class Artifact:
-    """Base of all artifacts. ``class Tokens(Artifact, kind="tokens")`` makes a frozen dataclass.
+    """The base of all artifacts. ``class Tokens(Artifact, kind="tokens")`` makes a frozen dataclass.
 
-    Fields are JSON-able: numbers, strings, bools, None, and dicts and lists of those. Raises BadField for a field of
-    another type than its annotation; what a record says is taken as it is.
+    Fields hold JSON data: numbers, strings, bools, None, and dicts and lists with these. Raises BadField for a field
+    of another type than its annotation. Values from a record are not checked.
     """
 
     kind: ClassVar[str] = ""
@@ -41,17 +41,17 @@ class Artifact:
 
     @property
     def directory(self) -> Directory:
-        """Where the bytes are. Only an artifact obtained from the store (``ctx[step]``) has one."""
+        """The directory that holds the bytes. Only an artifact obtained from the store (``ctx[step]``) has one."""
         return cast(Directory, self.__dict__["_directory"])
 
     def at(self, directory: Directory) -> Artifact:
-        """The same artifact, tied to its directory."""
+        """Return the same artifact, tied to its directory."""
         tied = copy.copy(self)
         object.__setattr__(tied, "_directory", directory)
         return tied
 
     def facts(self) -> dict[str, Any]:
-        """The fields, as JSON-able data."""
+        """Return the fields as JSON data."""
         return dataclasses.asdict(cast(Any, self))
 
 

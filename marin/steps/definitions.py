@@ -23,11 +23,11 @@ from marin.errors import ExperimentError
 _UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
-_FILE = "__marin_file__"  # on a class: that of its statement
+_FILE = "__marin_file__"  # on a class: the file of its class statement
 
 
 class Namespace(StrEnum):
-    """What a name is for."""
+    """The kinds of names that classes carry."""
 
     OPERATOR = "op"
     VALUE = "value tag"
@@ -46,7 +46,7 @@ _DEFINITIONS: dict[tuple[Namespace, str], _Definition] = {}
 def define(namespace: Namespace, name: str, cls: type) -> None:
     """Give a class its name. Called while its class statement runs.
 
-    The same class again (its module was reloaded, a notebook's cell was run twice) takes the place of the old one.
+    If the same class comes again (its module was reloaded, a notebook's cell was run twice), it replaces the old one.
     Raises ExperimentError naming both places if another class that is still in use has the name.
     """
     if strange := unprintable(name):
@@ -66,14 +66,14 @@ def define(namespace: Namespace, name: str, cls: type) -> None:
 
 
 def must_be_free(cls: type[Any], root: type[Any]) -> None:
-    """Raises ExperimentError for a field that is called like something that every ``root`` has, and would hide it."""
+    """Raise ExperimentError if a field has the name of an attribute that every ``root`` has, and would hide it."""
     fields: set[str] = {spec.name for spec in dataclasses.fields(root)} if dataclasses.is_dataclass(root) else set()
     for name in (vars(root).keys() - fields).intersection(spec.name for spec in dataclasses.fields(cls)):
         raise ExperimentError(f"{cls.__qualname__}.{name}: every {root.__name__} has one; give the field another name")
 
 
 def same_definition(one: type, other: type) -> bool:
-    """Whether two classes come from one class statement: a module that was loaded twice has two of each."""
+    """Return whether two classes come from one class statement: a module that was loaded twice has each class twice."""
     if one is other:
         return True
     if one.__qualname__ != other.__qualname__:
@@ -93,7 +93,7 @@ def _file_of(cls: type) -> str:
 
 
 def _place_of(cls: type) -> tuple[str, int]:
-    """File and line of the class statement: the innermost frame that runs code of the class's own module."""
+    """Return file and line of the class statement: the innermost frame that runs code of the class's own module."""
     frame = inspect.currentframe()
     while frame is not None and frame.f_globals.get("__name__") != cls.__module__:
         frame = frame.f_back
@@ -101,9 +101,9 @@ def _place_of(cls: type) -> tuple[str, int]:
 
 
 def unprintable(text: str) -> str:
-    """The first character that must not be in a name, as people look it up; "" if there is none.
+    """Return the first character that must not be in a name, as people look it up; "" if there is none.
 
-    A name shows as what it is, on one line of a terminal, a page and a log.
+    A terminal, a page and a log show a name unchanged on one line.
     """
     found = _UNPRINTABLE.search(text)
     if found is None:

@@ -1,4 +1,4 @@
-"""Canonical encoding: how a field's value enters an identity.
+"""Canonical encoding: the bytes by which a field's value enters an identity.
 
 Every kind of value has its own tag and every variable-length part its length, so no two different
 values encode alike: ``1``, ``1.0``, ``True`` and ``"1"`` differ, ``0.0`` and ``-0.0`` differ,
@@ -38,7 +38,7 @@ _PLACE = 80  # characters of a place that an error shows
 
 @runtime_checkable
 class Identified(Protocol):
-    """Whatever brings its own identity: an ExecutorStep."""
+    """An object that brings its own identity: an ExecutorStep."""
 
     @property
     def identity(self) -> str: ...
@@ -52,12 +52,12 @@ def by_identity(value: Identified) -> str:
 
 
 def digest(encoded: bytes) -> str:
-    """64 hex digits."""
+    """Return the SHA-256 digest, 64 hex digits."""
     return hashlib.sha256(encoded).hexdigest()
 
 
 def encode(value: object, path: str, found: list[Any], naming: Naming = by_identity) -> bytes:
-    """Canonical bytes of one value.
+    """Return the canonical bytes of one value.
 
     path: where it stands, for the error ("Tokenize.text_field"). found: every Identified value met
     on the way is appended: this is how dependencies are discovered. naming: what stands for such a value.
@@ -98,13 +98,13 @@ class NoEncodingError(Exception):
         return self
 
     def at(self, path: str) -> UnencodableValue:
-        """The error that people see."""
+        """Return the error that people see."""
         place = self.place if len(self.place) <= _PLACE else f"{self.place[:_PLACE]}…"
         return UnencodableValue(f"{path}{place}: {self.why}")
 
 
 class _Walk:
-    """What one encoding carries along."""
+    """The state of one encoding."""
 
     __slots__ = ("depth", "found", "naming")
 

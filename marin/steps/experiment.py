@@ -25,12 +25,12 @@ class Experiment:
     """
 
     issue: int  # on GitHub
-    question: str | None  # what it asks, usually ``__doc__``
-    results: Mapping[str, ExecutorStep[Any]]  # the final steps, by what people call them
-    # Of its issue, https://…; "" if that is nowhere on the web. None: that of the file which a command builds it from.
+    question: str | None  # usually ``__doc__``
+    results: Mapping[str, ExecutorStep[Any]]  # the final steps, by the names that people give them
+    # Address of the issue's repository, https://…; "" if it is not on the web. None: the experiment file's repository.
     repository: str | None = None
     whole: bool = True  # False: only some of an experiment's results
-    # What --set changed, "train/mantis.seed=3", or adjusted(): in a step or in what it is made from, by its identity.
+    # Changes by --set ("train/mantis.seed=3") or adjusted() in a step or in its inputs, by the step's identity.
     changes: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
 
     def __post_init__(self) -> None:
@@ -56,17 +56,17 @@ class Experiment:
         return f"{repository}/issues/{self.issue}" if repository else ""
 
     def steps(self) -> list[ExecutorStep[Any]]:
-        """Every step that the results need, each once, dependencies first."""
+        """Return every step that the results need, each once, dependencies first."""
         return list(self.__dict__["_steps"])
 
     def all_changes(self) -> list[str]:
         return list(dict.fromkeys(line for lines in self.changes.values() for line in lines))
 
     def adjusted(self, adjust: Adjust, *, why: str) -> Experiment:
-        """The same steps, made from each other in the same way, with other values in them.
+        """Return the experiment with other values in its steps, which keep their connections.
 
-        adjust: of a step or a value in one, and its fields as they are now, those that shall be different; what is
-        nested comes before what holds it. why: what the records of the changed steps say of it.
+        adjust: takes a step or a value in one, and its fields now, and returns the fields to change. It is called for
+        nested values before the values that hold them. why: the text that records of the changed steps keep.
         """
         made: dict[ExecutorStep[Any], ExecutorStep[Any]] = {}
         for step in self.steps():
@@ -76,13 +76,13 @@ class Experiment:
         return dataclasses.replace(self, results=results, changes=lines)
 
     def of(self, repository: str) -> Experiment:
-        """The same experiment, with the repository of its issue."""
+        """Return the same experiment with the repository of its issue."""
         made = copy.copy(self)
         object.__setattr__(made, "repository", repository)
         return made
 
     def only(self, names: Iterable[str]) -> Experiment:
-        """The same experiment with some of its results. Raises UnknownStep for a name it does not have."""
+        """Return the same experiment with some of its results. Raises UnknownStep for a name it does not have."""
         wanted = list(names)
         for name in wanted:
             if name not in self.results:
@@ -91,7 +91,7 @@ class Experiment:
 
 
 def _must_be_given(made: Callable[..., None]) -> Callable[..., None]:
-    """An __init__ of Experiment that says what is missing, and what that would be."""
+    """Return an __init__ of Experiment whose error names each missing argument and explains it."""
     needed = {
         "issue": "the number of the GitHub issue that it belongs to, any from 1 on: issue=1",
         "question": "what it asks: question=__doc__",
@@ -111,7 +111,7 @@ setattr(Experiment, "__init__", _must_be_given(Experiment.__init__))
 
 
 def topological(ends: Iterable[ExecutorStep[Any]]) -> list[ExecutorStep[Any]]:
-    """Dependencies first, each step once, without recursion. Raises CyclicSteps naming the cycle."""
+    """Return each step once, dependencies first, without recursion. Raises CyclicSteps naming the cycle."""
     done: dict[str, ExecutorStep[Any]] = {}  # by identity, as is the trail
 
     def is_done(step: ExecutorStep[Any]) -> bool:
@@ -139,7 +139,7 @@ def topological(ends: Iterable[ExecutorStep[Any]]) -> list[ExecutorStep[Any]]:
 
 
 def check_labels(steps: Iterable[ExecutorStep[Any]]) -> None:
-    """Two different steps may not claim one label: people and pages tell steps apart by it."""
+    """Raise LabelClash if two different steps claim one label: people and pages tell steps apart by their labels."""
     claimed: dict[str, ExecutorStep[Any]] = {}
     for step in steps:
         if not step.label:

@@ -27,7 +27,7 @@ type Build = Callable[[Scale], Experiment]
 
 
 def load_build(path: str) -> tuple[Build, Path]:
-    """``build`` of an experiment file. Raises ExperimentError naming what the file lacks."""
+    """Return ``build`` of an experiment file. Raises ExperimentError naming the missing part of the file."""
     source = Path(path).absolute()
     if source.is_dir():
         raise ExperimentError(f"{path} is a folder; wanted an experiment file{_experiments_in(source)}")
@@ -86,7 +86,7 @@ def load_module(source: Path) -> ModuleType:
 
 
 def built_by(build: Build, source: Path, scale: Scale) -> Experiment:
-    """Raises ExperimentError if the file's build() gives something else."""
+    """Build the experiment. Raises ExperimentError if the file's build() returns something else."""
     try:
         inspect.signature(build).bind(scale)
     except TypeError as error:
@@ -130,7 +130,7 @@ def explained(source: Path) -> Generator[None]:
 
 
 def _places(error: BaseException, source: Path, counts: Callable[[str], bool]) -> str:
-    """The innermost line of the files that count, and the line of the experiment file that led there."""
+    """Return the innermost line of the files that count, and the line of the experiment file that led there."""
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if counts(frame.filename)]
     lines = [f"  at {_place(frame)}" for frame in frames[-1:]]
     own = [frame for frame in frames[:-1] if frame.filename == str(source)]
@@ -140,7 +140,7 @@ def _places(error: BaseException, source: Path, counts: Callable[[str], bool]) -
 
 
 def _is_written_here(filename: str) -> bool:
-    """Not the engine, not Python's, not an installed package's, not generated."""
+    """Return whether a file is the project's: not the engine's, Python's, a package's or generated."""
     installed = (str(Path(__file__).parent), sys.prefix, *sysconfig.get_paths().values())
     return os.path.isabs(filename) and not any(filename.startswith(folder + os.sep) for folder in installed)
 

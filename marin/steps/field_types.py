@@ -1,4 +1,4 @@
-"""Whether the fields of a dataclass hold what their annotations say, in depth, checked when an instance is made.
+"""Check in depth that the fields of a dataclass hold values of their annotated types, when an instance is made.
 
 The annotations of a class are read once, at its first instance. One that cannot be resolved (a name that only the type
 checker imports, a type variable) is not checked. An int fits where a float is wanted, as everywhere in Python, and
@@ -41,7 +41,7 @@ class CheckedField:
 
 
 def check_fields(instance: object) -> None:
-    """Raises BadField naming the field, the value found, the type wanted and what to write instead."""
+    """Raise BadField for a wrong field, naming the field, the value, the type wanted and the text to write instead."""
     for spec in fields_of(type(instance)):
         check_field(instance, spec, getattr(instance, spec.name))
 
@@ -89,7 +89,7 @@ def _checked(cls: type, spec: dataclasses.Field[Any]) -> CheckedField:
 
 
 def hint_of(cls: type, name: str) -> Any:
-    """The type that a field is annotated with; Any where it cannot be resolved."""
+    """Return the type that a field is annotated with; Any if it cannot be resolved."""
     for owner in cls.__mro__:
         if name in (annotations := inspect.get_annotations(owner)):
             return resolved(annotations[name], owner)
@@ -97,7 +97,7 @@ def hint_of(cls: type, name: str) -> Any:
 
 
 def resolved(annotation: Any, owner: type) -> Any:
-    """An annotation in the body of ``owner``; Any where it cannot be resolved."""
+    """Return an annotation in the body of ``owner``; Any if it cannot be resolved."""
     names = {each.__name__: each for each in (owner, *owner.__type_params__)}
     space = vars(sys.modules[owner.__module__]) if owner.__module__ in sys.modules else {}
     try:
@@ -129,7 +129,7 @@ def _try_check_for(hint: Any) -> Check | None:
 
 
 def _check_for(hint: Any) -> Check | None:
-    """None if everything fits, or nobody can say."""
+    """Return the check of a type; None if every value fits, or if this cannot be known."""
     if hint is None or hint is NoneType:
         return _instance(NoneType, "None")
     if isinstance(hint, TypeAliasType):

@@ -1,4 +1,4 @@
-"""What a name that an experiment's code gets wrong may have meant."""
+"""Suggest the name that an experiment's code may have meant."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ OURS = ("marin", *BESIDE)
 
 
 def described(error: Exception, source: Path) -> str:
-    """``Type: message`` of an error in an experiment file, with the name that is near where one is."""
+    """Return ``Type: message`` of an error in an experiment file, with a similar name if there is one."""
     if isinstance(error, ModuleNotFoundError) and error.name:
         return f"ModuleNotFoundError: {error}{_module_hint(error.name, source)}"
     if isinstance(error, ImportError) and error.name and error.name_from:
         near = difflib.get_close_matches(error.name_from, dir(sys.modules.get(error.name)), n=1)
         return f"ImportError: {error}{f'; did you mean {near[0]}?' if near else ''}"
-    if isinstance(error, (AttributeError, NameError)):  # of these Python itself finds the name
+    if isinstance(error, (AttributeError, NameError)):  # Python itself suggests names for these
         return "".join(TracebackException.from_exception(error).format_exception_only()).strip()
     return f"{type(error).__name__}: {error}"
 
@@ -39,7 +39,7 @@ def _module_hint(name: str, source: Path) -> str:
         return "; did you mean operators.datasets?"
     parent, _, last = name.rpartition(".")
     path = getattr(sys.modules.get(parent), "__path__", None)
-    if path is None:  # the top of it is not found
+    if path is None:  # the top-level package is not found
         near = ".".join([*difflib.get_close_matches(parts[0], OURS, n=1), *parts[1:]])
         return f"; did you mean {near}?" if near.split(".")[0] in OURS else ""
     near = difflib.get_close_matches(last, [found.name for found in pkgutil.iter_modules(path)], n=1)

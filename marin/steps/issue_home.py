@@ -1,4 +1,4 @@
-"""Where the issue of an experiment is, if its file does not say: in the repository that the file is of."""
+"""Find the repository of an experiment's issue from the repository of its file, if the file does not say."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from pathlib import Path
 
 MARIN = "https://github.com/marin-community/marin"
 OURS = Path(__file__).parents[2] / "experiments"
-# A name or a token before the host is none of a link's business.
+# A name or a token before the host must not enter a link.
 ORIGIN = re.compile(r"(?:(?:https?|ssh|git)://)?(?:[^@/\s]+@)?([\w.-]+\.\w+)(?::\d+)?[:/]([\w./~-]+?)(?:\.git)?/?")
 
 
 def repository_of(source: Path) -> str:
-    """marin's own for its own experiments, else the page of the clone's origin; "" where there is none on the web."""
+    """Return marin's page for marin's experiments, else the page of the clone's origin; "" if it is not on the web."""
     if source.is_relative_to(OURS):
         return MARIN
     try:

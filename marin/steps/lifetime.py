@@ -1,12 +1,12 @@
-"""How long an output stays in the store. Where it is not declared: for good.
+"""The time that an output stays in the store. An output without a declared lifetime stays forever.
 
 ::
 
     train = Train(..., lifetime=after_use(days=30))   # a sweep's arm, whose scores are what matters
     fork = train.at(1000, lifetime=unless_read(days=7))   # in case somebody wants to go on from there
 
-``marin gc`` honours it, once the output is committed. What an experiment names as a result stays for good, whatever
-is declared. Never part of an identity: changing it makes nothing again.
+``marin gc`` honours the lifetime once the output is committed. The results of an experiment stay forever, whatever is
+declared. A lifetime is never part of an identity, so changing it rebuilds nothing.
 """
 
 from __future__ import annotations
@@ -18,8 +18,11 @@ from marin.steps.value import value
 
 
 class Rule(StrEnum):
-    """UNREAD: goes some days after it was made, unless something that stays was made from it. UNUSED: goes some days
-    after it was made or last read by a commit, whatever was made from it."""
+    """The rule by which an output goes.
+
+    UNREAD: some days after it was built, unless an output that stays was built from it. UNUSED: some days after it was
+    built or last read by a commit, whatever was built from it.
+    """
 
     FOREVER = "forever"
     UNREAD = "unread"
@@ -28,7 +31,7 @@ class Rule(StrEnum):
 
 @value("lifetime", kw_only=True)
 class Lifetime:
-    """Made by ``unless_read``, ``after_use`` or ``FOREVER``. Raises BadField if days is not positive."""
+    """A lifetime, from ``unless_read``, ``after_use`` or ``FOREVER``. Raises BadField if days is not positive."""
 
     rule: Rule = Rule.FOREVER
     days: float = 0.0
@@ -38,7 +41,7 @@ class Lifetime:
             raise BadField(f"a lifetime of {self.days} days; wanted more than 0")
 
     def __str__(self) -> str:
-        """As a record keeps it; "" for good."""
+        """Return the form that a record keeps; "" for an output that stays forever."""
         return "" if self.rule is Rule.FOREVER else f"{self.rule} {self.days:g}"
 
     def describe(self) -> str:
@@ -54,17 +57,17 @@ FOREVER = Lifetime()
 
 
 def unless_read(*, days: float) -> Lifetime:
-    """Gone so many days after it was made, unless something that stays was made from it."""
+    """Delete an output this many days after it was built, unless an output that stays was built from it."""
     return Lifetime(rule=Rule.UNREAD, days=days)
 
 
 def after_use(*, days: float) -> Lifetime:
-    """Gone so many days after it was made or a commit last read it, whatever was made from it."""
+    """Delete an output this many days after it was built or a commit last read it, whatever was built from it."""
     return Lifetime(rule=Rule.UNUSED, days=days)
 
 
 def parse_lifetime(text: str) -> Lifetime:
-    """Inverse of ``str``. What cannot be read (a later marin's rule) stays for good."""
+    """Return the lifetime that ``str`` wrote. A text that cannot be read (a later marin's rule) means forever."""
     rule, _, days = text.partition(" ")
     try:
         return Lifetime(rule=Rule(rule), days=float(days)) if text else FOREVER

@@ -10,7 +10,7 @@ from enum import Enum
 from typing import Any, cast
 
 _SHOWN = reprlib.Repr(maxlevel=3, maxtuple=4, maxset=4, maxdict=4, maxstring=60, maxother=60, maxlong=40)
-_BY_STEP = "Mapping[int, "  # the annotation of what holds from a step on: Stages({0: …})
+_BY_STEP = "Mapping[int, "  # the annotation of values that hold from a training step on: Stages({0: …})
 MEMBERS = 6  # of an enum that an error lists
 
 
@@ -31,7 +31,7 @@ class Misfit:
 
 
 def show(value: object) -> str:
-    """A value and its class, short."""
+    """Return a value and its class as a short text."""
     if value is None:
         return "None"
     if isinstance(value, type):
@@ -43,7 +43,7 @@ def show(value: object) -> str:
 
 
 def no_such_field(cls: type, unknown: str, known: Collection[str]) -> str:
-    """What an error says of a field that a class does not have."""
+    """Return the text of an error about a field that a class does not have."""
     import difflib
 
     near = difflib.get_close_matches(unknown, known, n=1) or [name for name in known if unknown in name.split("_")]
@@ -52,7 +52,7 @@ def no_such_field(cls: type, unknown: str, known: Collection[str]) -> str:
 
 
 def choose_member(cls: type, value: object) -> str:
-    """The member of an enum that a string or a number stands for; "" if the class is no enum."""
+    """Return the member of an enum that a string or a number stands for; "" if the class is no enum."""
     if not issubclass(cls, Enum):
         return ""
     members = {f"{cls.__name__}.{name}": member for name, member in cls.__members__.items()}
@@ -69,7 +69,7 @@ def choose_member(cls: type, value: object) -> str:
 
 
 def make_one(cls: type, value: object) -> str:
-    """How an instance of a dataclass is written where somebody wrote this value."""
+    """Return the way to write an instance of a dataclass instead of this value."""
     if isinstance(value, type) and issubclass(value, cls):
         return f"did you mean {value.__name__}(…)?"
     if not dataclasses.is_dataclass(cls):
@@ -85,7 +85,10 @@ def make_one(cls: type, value: object) -> str:
 
 
 def give_step(kinds: Iterable[type], root: type, value: object) -> str:
-    """What to write where a step is wanted. kinds: classes of such steps, for an example. root: of all steps."""
+    """Return the text to write instead of this value, if a step is wanted.
+
+    kinds: classes of steps that fit, for an example. root: the base class of all steps.
+    """
     if isinstance(value, type):
         return f"did you mean {value.__name__}(…)?" if issubclass(value, root) else ""
     example = next((kind.__name__ for kind in kinds), "")
@@ -114,7 +117,7 @@ def make_tuple(value: object, item: Callable[[Any], Misfit | None] | None) -> st
 
 
 def to_number(cls: type, value: object) -> str:
-    """The number that a look-alike stands for."""
+    """Return the number that a similar value stands for."""
     if isinstance(value, bool):
         return f"write {cls(value)}"
     try:

@@ -1,4 +1,4 @@
-"""The packages beside ``marin`` that come with it: what Python finds first under one of their names hides ours."""
+"""Check the packages that come with ``marin``: another package that Python finds first under their name hides them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ RENAMED = {"marin_datasets": "operators.datasets", "marin_infra": "infra", "mari
 
 
 def must_be_found() -> None:
-    """Raises ExperimentError where ``import operators`` or ``import infra`` would give something else than marin's."""
+    """Raise ExperimentError if ``import operators`` or ``import infra`` would import another package than marin's."""
     home = Path(__file__).parents[2]
     for name in BESIDE:
         ours = home / name / "__init__.py"

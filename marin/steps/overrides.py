@@ -1,4 +1,4 @@
-"""``--set STEP.FIELD=VALUE``: an experiment with other values in some fields, and every step made from them anew."""
+"""``--set STEP.FIELD=VALUE``: change fields of an experiment's steps, and rebuild the steps that depend on them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Change(NamedTuple):
 
 
 def with_changes(experiment: Experiment, settings: Iterable[str]) -> Experiment:
-    """The same experiment with these fields changed; no settings give the experiment itself.
+    """Return the experiment with these fields changed. Without settings, return the experiment itself.
 
     settings: ``STEP.FIELD=VALUE``. STEP is a label, or ``op/label``; FIELD may go on (``optimizer.peak_lr``,
     ``batch.at.0``, ``schedule.rewarmups.0.steps``). VALUE is parsed as the field is annotated: ``1e-4``, ``true``,
@@ -61,7 +61,7 @@ def with_changes(experiment: Experiment, settings: Iterable[str]) -> Experiment:
 
 
 def _setting(step: ExecutorStep[Any], changes: Iterable[Change]) -> Adjust:
-    """All changes of a step at once, with what it is made from: it is only checked with all of them."""
+    """Apply all changes of a step at once, with its inputs, because the step must be checked with all changes."""
 
     def adjust(holder: Any, now: Mapping[str, Any]) -> Mapping[str, Any]:
         if holder is not step:
@@ -111,7 +111,7 @@ def _parsed(experiment: Experiment, setting: str) -> Change:
 
 
 def _depth(holder: Any, path: tuple[str, ...]) -> int:
-    """How much of the path is there."""
+    """Return how many parts of the path exist."""
     for depth, name in enumerate(path):
         if isinstance(holder, Mapping):
             holder = {str(key): item for key, item in cast(Mapping[Any, Any], holder).items()}.get(name)
@@ -126,7 +126,7 @@ def _depth(holder: Any, path: tuple[str, ...]) -> int:
 
 
 def _changed(holder: Any, path: tuple[str, ...], change: Change, hint: Any = Any) -> Any:
-    """``holder`` with the value below ``path`` in it replaced."""
+    """Return ``holder`` with the value below ``path`` replaced."""
     if not path:
         return _read(change, hint)
     name, rest = path[0], path[1:]
@@ -156,7 +156,7 @@ def _changed(holder: Any, path: tuple[str, ...], change: Change, hint: Any = Any
 
 
 def _read(change: Change, hint: Any) -> Any:
-    """The typed value as the annotation wants it. Raises BadField."""
+    """Return the typed text as a value of the annotated type. Raises BadField."""
     from pydantic import TypeAdapter, ValidationError
 
     typed = change.typed
@@ -173,7 +173,7 @@ def _read(change: Change, hint: Any) -> Any:
         raise BadField(f"--set {change.written()}: wanted {wanted}: {why}") from error
     except MarinError:
         raise
-    except Exception as error:  # an annotation that pydantic makes nothing of
+    except Exception as error:  # an annotation that pydantic does not support
         raise BadField(f"--set {change.written()}: {wanted} cannot be typed; change the experiment file") from error
 
 

@@ -11,7 +11,7 @@ from marin.steps.value import execution
 
 
 class Pinned[A: Artifact](ExecutorStep[A], op="pinned"):
-    """An output that exists, named by where it is and what it must hold.
+    """An output that exists, named by its place and the digest of its bytes.
 
     ::
 

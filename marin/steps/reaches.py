@@ -1,4 +1,4 @@
-"""``@reaches``: what code can lead to that only running it would tell."""
+"""``@reaches``: declare the code that a function can find dynamically, which only running it would show."""
 
 from __future__ import annotations
 

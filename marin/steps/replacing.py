@@ -1,4 +1,4 @@
-"""Steps made anew from others: a value with every step in it replaced, and other values in fields."""
+"""Build new steps from others: replace every step in a value, and put other values into fields."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ type Adjust = Callable[[Any, Mapping[str, Any]], Mapping[str, Any]]
 
 
 def replaced(value: Any, made: Mapping[Any, Any], adjust: Adjust | None = None, *, within: bool = False) -> Any:
-    """The value with every step in it that was made anew replaced, and adjusted; itself if nothing changes.
+    """Return the value with every changed step in it replaced, and adjusted. Without changes, return the value itself.
 
-    within: whether the value itself may be such a step.
+    within: whether the value itself may be a step to replace.
     """
     if within and isinstance(value, ExecutorStep):
         step = cast(Any, value)
@@ -45,6 +45,6 @@ def replaced(value: Any, made: Mapping[Any, Any], adjust: Adjust | None = None, 
 
 
 def fields_of(holder: object) -> dict[str, Any]:
-    """The annotation of every field, by name."""
+    """Return the annotation of every field, by name."""
     kind = type(holder)
     return {spec.name: hint_of(kind, spec.name) for spec in dataclasses.fields(cast(Any, holder)) if spec.init}

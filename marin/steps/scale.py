@@ -1,4 +1,4 @@
-"""The two sizes of every experiment. Part of its arguments, never of the environment."""
+"""The two sizes of every experiment. The scale is an argument and never comes from the environment."""
 
 from enum import Enum
 

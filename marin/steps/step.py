@@ -1,4 +1,4 @@
-"""ExecutorStep: what to make, and from what; Context: what it is given to make it. Building a step does no I/O."""
+"""ExecutorStep: a recipe for an artifact and its inputs. Context: the argument of its run. Building does no I/O."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ _MADE = "__marin_made__"  # on a class: what __marin_makes__ found
 
 @dataclasses.dataclass(frozen=True)
 class Pin:
-    """An output of the store, named by where it is."""
+    """An output of the store, named by its place."""
 
     at: str  # ``op/label-identity.token``
     digest: str  # root of its bytes
-    because: str = ""  # why it is used although the code that made it changed since; "" if nobody said
+    because: str = ""  # why it is used although its code changed since; "" if nobody said
 
 
 @dataclass_transform(
     frozen_default=True, kw_only_default=True, field_specifiers=(dataclasses.field, since, execution, formerly)
 )
 class _FrozenFields:
-    """Subclasses are dataclasses to the type checker, their own base fields included (PEP 681)."""
+    """A base whose subclasses are dataclasses to the type checker, with their own base fields (PEP 681)."""
 
 
 class ExecutorStep[A: Artifact](_FrozenFields):
@@ -88,7 +88,7 @@ class ExecutorStep[A: Artifact](_FrozenFields):
         _wrap_init(cls)
 
     def __post_init__(self) -> None:
-        """For subclasses that call it. What every step does follows, when all its fields are what they will be."""
+        """Do nothing: subclasses may call this. The checks of every step follow when all fields have their values."""
 
     def check(self) -> None:
         """Override to refuse senseless field values with BadField, where the mistake was written."""
@@ -100,7 +100,7 @@ class ExecutorStep[A: Artifact](_FrozenFields):
 
     @functools.cached_property
     def identity(self) -> str:
-        """64 hex digits: operator, version and every identity-bearing field, dependencies by theirs."""
+        """64 hex digits, from operator, version and every field in the identity; dependencies by their identities."""
         found: list[ExecutorStep[Any]] = []
         try:
             fields = encode_fields(self, type(self).__name__, found)
@@ -112,7 +112,7 @@ class ExecutorStep[A: Artifact](_FrozenFields):
 
     @functools.cached_property
     def dependencies(self) -> tuple[ExecutorStep[Any], ...]:
-        """Steps found in the identity-bearing fields, at any depth, each once, in field order."""
+        """The steps in the fields that enter the identity, at any depth, each once, in field order."""
         found: list[ExecutorStep[Any]] = []
         encode_fields(self, type(self).__name__, found)
         return _each_once(found)

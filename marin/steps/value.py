@@ -1,4 +1,4 @@
-"""Values: what a field of a step may hold besides numbers, strings and steps. Frozen in depth, checked, encoded.
+"""Values: the objects that a step's field may hold besides numbers, strings and steps. Frozen, checked, encoded.
 
 ``since`` and ``execution`` say how a field counts; ``value`` makes a dataclass or an enum one that may be a field.
 How values enter an identity: marin.steps.encoding.
@@ -36,9 +36,9 @@ from marin.steps.misfit import no_such_field
 
 
 class FrozenDict(dict[Any, Any]):
-    """A dict that refuses to change, frozen in depth: what a step's mapping field becomes on construction.
+    """A dict that refuses to change, frozen in depth. Each mapping field of a step becomes one on construction.
 
-    Its items are in the order of their encoded keys, so that two dicts that are one identity are read alike.
+    Its items are in the order of their encoded keys, so that two dicts with one identity are read alike.
     """
 
     def __new__(cls, items: Any = (), /) -> FrozenDict:
@@ -48,7 +48,7 @@ class FrozenDict(dict[Any, Any]):
             raise error.at("FrozenDict") from None
 
     def __init__(self, items: Any = (), /) -> None:
-        """Filled already; a second call changes nothing."""
+        """Do nothing: the dict is filled already."""
 
     def _refuse(self, *_: object, **__: object) -> Any:
         raise TypeError("a mapping inside a step is frozen; build a new step with dataclasses.replace")
@@ -73,12 +73,12 @@ def since(version: int, *, default: Any) -> Any:
 
 
 def execution(*, default: Any) -> Any:
-    """A field that says where or how fast a step runs, never what it makes: not part of identity."""
+    """A field that says where or how fast a step runs. It changes no output and is not part of the identity."""
     return dataclasses.field(default=default, metadata={EXECUTION: True})
 
 
 def formerly(name: str) -> Any:
-    """A field that was called ``name`` before: identities go on calling it so, and outputs keep theirs."""
+    """A field that was called ``name`` before. Identities keep the old name, so outputs keep their identities."""
     return dataclasses.field(metadata={FORMERLY: name})
 
 
