@@ -1,7 +1,7 @@
-"""Classes that no source file shows whole: made inside a function, or in a notebook, or from text.
+"""Count classes that no source file shows whole: made inside a function, in a notebook, or from text.
 
-What such a class captured (the enclosing function's variables, attributes set on it) counts by its value;
-code without a source file counts by its bytecode.
+Such a class captures variables of the enclosing function and attributes set on it, which count by their values.
+Code without a source file counts by its bytecode.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class SourcelessCode:
 
     def _function(self, function: FunctionType, name: str, sourceless: bool) -> list[str]:
         lines: list[str] = []
-        if is_engine(function.__module__):  # which may wrap what the class defines
+        if is_engine(function.__module__):  # the engine may wrap the class's own functions
             cells = [cell.cell_contents for cell in function.__closure__ or ()]
             inner = [value for value in cells if isinstance(value, FunctionType)]
             return [line for value in inner for line in self._function(value, name, sourceless)]
@@ -103,7 +103,7 @@ class SourcelessCode:
         return lines
 
     def _value(self, owner: str, name: str, value: Any) -> list[str]:
-        """How something that code captured counts, as lines."""
+        """Return the lines by which a captured object counts."""
         if isinstance(value, functools.partial):
             inner = cast("functools.partial[Any]", value)
             parts = [("function", inner.func), *enumerate(inner.args), *inner.keywords.items()]
@@ -130,7 +130,7 @@ class SourcelessCode:
             return []
 
     def _code(self, owner: str, name: str, value: FunctionType | type) -> list[str]:
-        """A function or class: by its source, or as conjured as what uses it."""
+        """Return the lines of a function or class: by its source, or by its bytecode if it has none."""
         module = value.__module__ or "builtins"
         where = f"{module}.{value.__qualname__}"
         lines = [f"{name} is {where}"]
@@ -159,7 +159,7 @@ class SourcelessCode:
 
 
 def is_given(module: str) -> bool:
-    """Whether it is the engine's or Python's, which no fingerprint holds."""
+    """Return whether a module is the engine's or Python's, which no fingerprint holds."""
     return is_engine(module) or module.split(".")[0] in sys.stdlib_module_names
 
 
@@ -191,7 +191,7 @@ def _named(code: CodeType, *operations: str) -> list[str]:
 
 
 def inner_codes(code: CodeType) -> Iterator[CodeType]:
-    """The functions, classes and lambdas inside of code, at any depth."""
+    """Yield the functions, classes and lambdas inside of code, at any depth."""
     for value in code.co_consts:
         if isinstance(value, CodeType):
             yield value
@@ -199,7 +199,7 @@ def inner_codes(code: CodeType) -> Iterator[CodeType]:
 
 
 def _bytecode(code: CodeType) -> Iterator[str]:
-    """The instructions, without what depends on where the code stands."""
+    """Yield the instructions, without parts that depend on the place of the code."""
     for number, instruction in enumerate(dis.get_instructions(code)):
         value = instruction.argval
         shown = f"<code {value.co_name}>" if isinstance(value, CodeType) else instruction.argrepr

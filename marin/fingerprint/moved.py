@@ -52,7 +52,7 @@ class Text:
 
     @functools.cached_property
     def names(self) -> frozenset[str]:
-        """All that the code uses."""
+        """The names that the code uses."""
         return frozenset(node.id for node in ast.walk(self.code or _EMPTY) if isinstance(node, ast.Name))
 
     def written(self, renamed: Mapping[str, str]) -> str:
@@ -84,7 +84,7 @@ class Matched:
 
 
 def match(old: Sources, new: Sources) -> Matched:
-    """old, new: the text of every unit, by name."""
+    """Return the units that moved or gained fields. old, new: the text of every unit, by name."""
     comparison = _Comparison(old, new, _paired(old, new))
     # A pair that does not hold may take with it what relied on it.
     while wrong := [name for name, other in comparison.moved.items() if not comparison.is_same(name, other)]:
@@ -105,7 +105,7 @@ def match(old: Sources, new: Sources) -> Matched:
 
 @dataclass(frozen=True)
 class _Comparison:
-    """Of two fingerprints, some of whose units are taken to have moved."""
+    """A comparison of two fingerprints, some of whose units are taken to have moved."""
 
     old: Sources
     new: Sources
@@ -168,7 +168,7 @@ def _with_fields(came: set[str], new: Sources) -> set[str]:
 
 
 def _uses(name: str, known: Sources) -> set[str]:
-    """What a unit's names lead to."""
+    """Return the targets of a unit's names."""
     text = _text(known[name])
     found = {target for _, _, target in text.labels}
     for node in ast.walk(text.code or _EMPTY):
@@ -196,7 +196,7 @@ def _said(text: str) -> tuple[list[str], set[str]]:
 
 
 def since_fields(text: str) -> dict[str, str]:
-    """The since() fields of a class's source, each with its statement."""
+    """Return the since() fields of a class's source, each with its statement."""
     return {name: ast.unparse(node) for name, node in _since_fields(_text(text)).items()}
 
 
@@ -322,5 +322,5 @@ def named_before(text: str) -> str:
 
 
 def path_today(path: str) -> str:
-    """Of a file, relative to its project."""
+    """Return today's path of a file, relative to its project."""
     return _OLD.sub(lambda found: RENAMED[found[0]].replace(".", "/"), path)

@@ -1,4 +1,4 @@
-"""Where a name leads: through imports and re-exports to the statement that defines it."""
+"""Follow a name through imports and re-exports to the statement that defines it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Key(NamedTuple):
 
 
 class Definition(NamedTuple):
-    """What a reference arrives at.
+    """The target of a reference.
 
     unit: a top-level name of a local module. module: a local module as a whole. dynamic: the same,
     by a computed name. script: the same, run with -m. compiled: one that is no Python source.
@@ -81,7 +81,7 @@ class Resolver:
         return self._modules[path]
 
     def loaded(self, target: Target, importer: Module) -> Iterator[Module]:
-        """The local modules that Python executes for one import, parents first."""
+        """Return the local modules that Python executes for one import, parents first."""
         names = target.module.split(".")
         paths = [self.locator.find(".".join(names[: end + 1]), importer.path) for end in range(len(names))]
         if target.symbol and isinstance(paths[-1], Path):
@@ -107,8 +107,10 @@ class Resolver:
                     yield found
 
     def definitions(self, reference: Reference, module: Module) -> list[Definition]:
-        """Every definition that the reference may mean; none for a builtin, and for what Python gives to each module
-        or class (``__file__``)."""
+        """Return every definition that the reference may mean.
+
+        Builtins have none, and neither have names that Python gives to each module or class (``__file__``).
+        """
         if reference.start is not None:
             return self._follow(reference.start, module, reference.attributes, 0, set())
         name = reference.name

@@ -1,4 +1,4 @@
-"""Which file an import leads to, or which version of a package, without importing anything.
+"""Find the file or the package version that an import leads to, without importing anything.
 
 A file is local unless it lies in the standard library or in a site-packages directory. A local
 file's name depends on its place in the project alone: never on the checkout, the working directory
@@ -22,8 +22,8 @@ from marin.fingerprint.origin import INSTALLED, is_local
 Elsewhere = Literal["stdlib", "external", "nowhere", "absent"]
 
 _PROJECT_MARKS = ("pyproject.toml", "setup.py", "setup.cfg", ".git")
-COMPILED = (".so", ".pyd", ".pyx", ".pyc")  # what a module that is no Python source ends in
-# In Python's own order; Cython's source where there is nothing better.
+COMPILED = (".so", ".pyd", ".pyx", ".pyc")  # the suffixes of modules that are no Python source
+# In Python's own order; Cython's source comes last.
 _LOADERS = (
     (machinery.ExtensionFileLoader, machinery.EXTENSION_SUFFIXES),
     (machinery.SourceFileLoader, [".py", ".pyx"]),
@@ -44,7 +44,7 @@ _DISTRIBUTIONS = {
 
 
 class Locator:
-    """Finds modules. What it saw of the file system is remembered for its lifetime."""
+    """A finder of modules. It remembers for its lifetime the files that it saw."""
 
     def __init__(self) -> None:
         self._finders: dict[Path, machinery.FileFinder] = {}
@@ -52,10 +52,10 @@ class Locator:
         self._found: dict[tuple[Path, str], Path | Elsewhere] = {}
         self._search_paths: dict[tuple[str, ...], list[Path]] = {}
         self._names: dict[str, Path] = {}
-        self._portions: dict[Path, list[Path]] = {}  # of a namespace, by the first of them
+        self._portions: dict[Path, list[Path]] = {}  # the folders of a namespace, by the first folder
 
     def import_root(self, path: Path) -> Path:
-        """The folder that holds the top-level package (or the file itself)."""
+        """Return the folder that holds the top-level package (or the file itself)."""
         folder = path.parent
         while _is_package(folder):
             folder = folder.parent
@@ -65,14 +65,14 @@ class Locator:
         return any((folder / mark).exists() for mark in _PROJECT_MARKS)
 
     def place_of(self, path: Path) -> Path:
-        """A local file's or folder's path within its package's parent or its project."""
+        """Return the path of a local file or folder within its package's parent or its project."""
         root = self.import_root(path)
         if root == path.parent and path.name != "__init__.py":  # not in a package: name it within the project
             root = next(filter(self.is_project, path.parents), root)
         return path.relative_to(root)
 
     def name_of(self, path: Path) -> str:
-        """The dotted name of a local module or namespace folder, unique among those asked for."""
+        """Return the dotted name of a local module or namespace folder, unique among those asked for."""
         parts = list(self.place_of(path).parts)
         parts[-1] = path.stem if path.suffix == ".py" else path.name.split(".")[0]  # fast.cpython-312-linux.so
         name = ".".join(part for part in parts if part != "__init__") or path.parent.name
@@ -109,12 +109,12 @@ class Locator:
             return "stdlib"
         if machinery.PathFinder.find_spec(top, [entry for entry in sys.path if INSTALLED & set(Path(entry).parts)]):
             return "external"
-        # A script's own folder comes last, although Python looks there first: when the folder is a
-        # package, a module in it must not be mistaken for an installed one of the same name.
+        # A script's own folder comes last, although Python looks there first. If the folder is a
+        # package, its modules must not hide installed ones with the same names.
         return found or self._first([importer.parent], top) or _ask_import_system(top)
 
     def _first(self, folders: Iterable[Path], name: str) -> Path | None:
-        """A module in one of the folders; if there is none, the first of the folders that make up a namespace."""
+        """Return a module in one of the folders; if there is none, the first folder of a namespace."""
         found = [child for folder in dict.fromkeys(folders) if (child := self._child(folder, name)) is not None]
         modules = [each for each in found if each.suffix]
         if found and not modules:
@@ -151,13 +151,13 @@ def _ask_import_system(top: str) -> Path | Elsewhere:
 
 
 def python_version() -> str:
-    """Major and minor."""
+    """Return Python's major and minor version."""
     return ".".join(platform.python_version_tuple()[:2])
 
 
 @functools.cache
 def versions(top: str, found: bool) -> dict[str, str]:
-    """Distribution name and version for a top-level module. found: whether it can be imported here."""
+    """Return distribution name and version of a top-level module. found: whether it can be imported here."""
     for name in (_DISTRIBUTIONS.get(top, top), top):
         try:
             return {name: metadata.version(name)}

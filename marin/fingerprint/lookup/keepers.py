@@ -1,6 +1,6 @@
-"""Which code may keep what it read: in a cache, a global variable, an attribute, a closure.
+"""Find code that may keep data that it read: in a cache, a global variable, an attribute, a closure.
 
-Its text tells, and in doubt it may. Whoever reaches such code may be given what it read before.
+The text of the code decides, and in doubt the code may. A step that reaches such code may be given the data later.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ type _Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 
 _STORING = CHANGING | {"__setitem__", "appendleft", "push", "put", "set", "store"}
 _OUTSIDE = ("stdlib", "package", "engine")
-# What may be around a function of Python's and keeps nothing of what that does.
+# Decorators of Python that keep nothing of their function's results.
 _KEEP_NOTHING = frozenset(
     """
     abc.abstractmethod contextlib.asynccontextmanager contextlib.contextmanager dataclasses.dataclass enum.unique
@@ -33,7 +33,7 @@ _OF_PROPERTIES = frozenset({"setter", "getter", "deleter"})
 
 
 class Keeps(IntEnum):
-    """IN_OBJECT: as long as something holds an object of the class."""
+    """How long code may keep data. IN_OBJECT: as long as something holds an object of the class."""
 
     NOTHING = 0
     IN_OBJECT = 1
@@ -51,7 +51,7 @@ class _Method(NamedTuple):
 
 
 class Keepers:
-    """Each unit is judged once."""
+    """A judge of units that may keep data. Each unit is judged once."""
 
     def __init__(self, units: Units) -> None:
         self._units = units
@@ -96,7 +96,7 @@ class Keepers:
         return Keeps.NOTHING
 
     def _names_a_cache(self, key: Key) -> bool:
-        """Whether a decorator of the project may pass the function on to one that keeps what it gives."""
+        """Return whether a decorator of the project may pass the function on to one that keeps its results."""
         named = (part for each in self._units.piece(key).references for part in (each.name, *each.attributes))
         return any("cache" in part or "memo" in part for part in named)
 
@@ -170,7 +170,7 @@ def _variables(function: _Function) -> frozenset[str]:
 
 
 def _given_away(function: _Function) -> Iterator[str | ast.AST]:
-    """Functions, by name or as lambdas, that it returns or writes into something."""
+    """Return the functions, by name or as lambdas, that a function returns or writes into something."""
     for node in _inside(function):
         changes = isinstance(node, ast.Assign) and not all(isinstance(each, ast.Name) for each in node.targets)
         if changes or isinstance(node, (ast.Return, ast.Yield)):
@@ -181,7 +181,7 @@ def _given_away(function: _Function) -> Iterator[str | ast.AST]:
 
 
 def _inside(function: _Function) -> Iterator[ast.AST]:
-    """All nodes of its body but those of functions in there."""
+    """Return all nodes of a function's body, without the nodes of inner functions."""
     pending: list[ast.AST] = list(function.body) if isinstance(function.body, list) else [function.body]
     while pending:
         node = pending.pop()
@@ -191,7 +191,7 @@ def _inside(function: _Function) -> Iterator[ast.AST]:
 
 
 def _changed(node: ast.AST) -> Iterator[ast.expr]:
-    """What a node writes into: ``a`` of ``a.b[c] = d``."""
+    """Return the object that a node writes into: ``a`` of ``a.b[c] = d``."""
     if isinstance(node, (ast.Attribute, ast.Subscript)) and isinstance(node.ctx, ast.Store):
         yield _base(node)
     elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _STORING:
@@ -208,7 +208,7 @@ def _base(node: ast.expr) -> ast.expr:
 
 
 def _makes_an_object(node: ast.stmt) -> bool:
-    """Whether a class attribute or a default argument is what a call gave."""
+    """Return whether a class attribute or a default argument is the result of a call."""
     given = (each for inner in ast.walk(node) if isinstance(inner, FUNCTIONS) for each in defaults(inner.args))
     held = [inner.value for inner in getattr(node, "body", ()) if isinstance(inner, ast.Assign)]
     return any(isinstance(inner, ast.Call) for value in (*given, *held) for inner in ast.walk(value))

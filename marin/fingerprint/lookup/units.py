@@ -1,5 +1,4 @@
-"""Units: what one top-level name stands for, with every name in it resolved: from what the source says to what that
-leads to."""
+"""Units: the code that a top-level name stands for, with every name in it resolved to the definition that it means."""
 
 from __future__ import annotations
 
@@ -16,7 +15,7 @@ from marin.fingerprint.source.unit_source import AS_SCRIPT, Annotation, Trait, U
 
 SHOWN = 64 << 10  # larger files are known by their checksum alone
 _NO_VALUES: Mapping[str, str] = {}
-HERE = "bound here"  # what a name leads to that its module binds itself, and imports too
+HERE = "bound here"  # the target of a name that its module both binds and imports
 
 # Packages that build on annotations and docstrings wherever they find them.
 READERS = frozenset(
@@ -33,7 +32,7 @@ INDIFFERENT = frozenset(
     tokenizers torch tqdm transformers
     """.split()  # noqa: SIM905
 )
-# Packages whose C, C++ or Rust code opens files itself, so that Python does not hear of it.
+# Packages whose C, C++ or Rust code opens files itself, which Python does not hear.
 READ_WITHOUT_PYTHON = frozenset(
     """
     deltalake duckdb h5py lance lancedb netCDF4 polars pyarrow safetensors sentencepiece tables tensorflow tokenizers
@@ -44,11 +43,15 @@ READ_WITHOUT_PYTHON = frozenset(
 
 @dataclass
 class Unit:
-    """text: normalised source, and where imported names lead. leads: the units it uses directly.
+    """The code of a top-level name, with its names resolved.
 
-    handed: classes given to calls that may look into them. loads: modules that it
-    imports. packages: versions by distribution; tops: the modules of these. inspected: a base or decorator of a package
-    may read its annotations and docstrings. notes: what is not seen, or covered only by counting much.
+    text: normalised source, and where imported names lead.
+    leads: the units it uses directly.
+    handed: classes given to calls that may look into them.
+    loads: modules that it imports.
+    packages: versions by distribution. tops: the modules of these packages.
+    inspected: a base or decorator of a package may read its annotations and docstrings.
+    notes: code that the analysis does not see, or covers only by counting much.
     """
 
     text: str
@@ -63,7 +66,7 @@ class Unit:
 
 
 class Units:
-    """Makes units; each is analysed once."""
+    """A maker of units that analyses each once."""
 
     def __init__(self) -> None:
         self.resolver = Resolver()
@@ -84,7 +87,7 @@ class Units:
         return self._resolved(key, values)
 
     def asked_fields(self, key: Key) -> set[str]:
-        """The fields of ``self`` by whose values a unit takes names."""
+        """Return the fields of ``self`` whose values a unit uses as names."""
         attributes = (each for reference in self.piece(key).references for each in reference.attributes)
         return {each.removeprefix(FIELD) for each in attributes if each.startswith(FIELD)}
 
@@ -94,7 +97,7 @@ class Units:
         return self._pieces[key]
 
     def is_step(self, key: Key) -> bool:
-        """Whether a unit is a class that derives from ExecutorStep."""
+        """Return whether a unit is a class that derives from ExecutorStep."""
         if key not in self._steps:
             self._steps[key] = False  # for a class that names itself in its bases
             self._steps[key] = any(
@@ -105,7 +108,7 @@ class Units:
         return self._steps[key]
 
     def is_ours(self, key: Key) -> bool:
-        """Whether a class is a step or a ``@value``: the engine says what its fields are."""
+        """Return whether a class is a step or a ``@value``, whose fields the engine defines."""
         decorators = key.module.announced.get(key.name, Announcement()).decorators
         marks = (found for chain in decorators for found in self.chain(chain, key.module))
         return self.is_step(key) or any(found.kind == "engine" and found.name == "value" for found in marks)
@@ -115,7 +118,7 @@ class Units:
         return [found for chain in bases for found in self.chain(chain, key.module)]
 
     def ancestors(self, key: Key) -> frozenset[Key]:
-        """The local classes that a class derives from, itself included."""
+        """Return a class and the local classes that it derives from."""
         if key not in self._ancestors:
             self._ancestors[key] = frozenset({key})  # for a class that names itself in its bases
             found = (self.ancestors(base.unit) for base in self.bases(key) if base.unit is not None)
@@ -123,11 +126,11 @@ class Units:
         return self._ancestors[key]
 
     def chain(self, chain: Chain, module: Module) -> list[Definition]:
-        """What ``a.b.c`` at the top level of a module means."""
+        """Return the definitions that ``a.b.c`` at the top level of a module means."""
         return self.resolver.definitions(Reference(chain[0], chain[1:], None, "", 0), module)
 
     def classes(self, annotations: Iterable[Annotation], module: Module) -> Iterator[Key]:
-        """The local classes that annotations name, steps left out."""
+        """Yield the local classes that annotations name, without steps."""
         for reference in (name for each in annotations for name in each.names):
             for found in self.resolver.definitions(reference, module):
                 key = found.unit
@@ -135,7 +138,7 @@ class Units:
                     yield key
 
     def everything(self, key: Key) -> frozenset[Key]:
-        """All units that one leads to, itself included."""
+        """Return a unit and all units that it leads to."""
         if key not in self._everything:
             seen: set[Key] = set()
             queue = [key]
@@ -148,7 +151,7 @@ class Units:
         return self._everything[key]
 
     def file(self, path: Path) -> Key:
-        """The unit of a file as it is: a compiled module, or source that code looks into."""
+        """Return the unit of a whole file: a compiled module, or source that code looks into."""
         if path not in self._files:
             self._files[path] = Module(self.resolver.locator.place_of(path).as_posix(), path, "")
         return Key(self._files[path], CONTENT)
@@ -233,13 +236,15 @@ def _note(unit: Unit, key: Key, line: int, what: str) -> None:
 
 
 def _chain(reference: Reference, found: Definition) -> str:
-    """As much of a reference as led to the definition."""
+    """Return the part of a reference that led to the definition."""
     return ".".join((reference.name, *reference.attributes[: found.used]))
 
 
 def _label(reference: Reference, found: Definition, module: Module, *, alone: bool) -> str:
-    """A chain leads somewhere else than it says only through imports: then that counts too. "" where it does not.
-    alone: whether nothing else binds the name, before or after."""
+    """Return the target of a chain if an import leads it elsewhere, because the target then counts too; else "".
+
+    alone: whether nothing else binds the name, before or after.
+    """
     chain, target = _chain(reference, found), _named(found)
     if found.module is module or target == chain:
         return "" if alone or found.module is not module else f"{chain} is {HERE}"
@@ -248,7 +253,7 @@ def _label(reference: Reference, found: Definition, module: Module, *, alone: bo
 
 
 def _named(found: Definition) -> str:
-    """How a digest names a definition: the engine's inner layout must not show."""
+    """Return the name of a definition in digests, which must not show the engine's inner layout."""
     if found.module is None:
         return found.name
     if found.kind == "engine":

@@ -1,4 +1,4 @@
-"""From code that ran to units: what a step ran that its fingerprint does not have."""
+"""Find the units of code that a step ran and that its fingerprint does not have."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from marin.fingerprint.origin import is_engine, is_local
 from marin.fingerprint.source.module import Module
 from marin.fingerprint.source.unit_source import AS_SCRIPT, ON_IMPORT
 
-type Beyond = Mapping[Key, Part]  # what ran, and all that this reaches, of which a fingerprint does not have
+type Beyond = Mapping[Key, Part]  # units that ran or that those reach, and that a fingerprint does not have
 
 
 class Executed:
-    """Finds the units that functions and modules belong to, and units by their names."""
+    """A finder of the units that functions and modules belong to, and of units by their names."""
 
     def __init__(self, closures: Closures) -> None:
         self._closures = closures
@@ -34,7 +34,7 @@ class Executed:
         self._covered: dict[str, set[CodePlace]] = {}  # by digest of the fingerprint that has them
 
     def covered(self, places: Set[CodePlace], code: CodeFingerprint) -> bool:
-        """Whether a fingerprint has all code that stands there, as far as it counts."""
+        """Return whether a fingerprint has all code at these places that counts."""
         return not self._uncovered(places, code)
 
     def _uncovered(self, places: Set[CodePlace], code: CodeFingerprint) -> list[CodePlace]:
@@ -49,7 +49,7 @@ class Executed:
         return sorted(left)
 
     def keeps(self, stack: Stack, code: frozenset[str]) -> bool:
-        """Whether one of these functions may keep what it reads, so that others are given it later.
+        """Return whether one of these functions may keep data that it reads, and give it to others later.
 
         code: the names of the units of the step that runs them.
         """

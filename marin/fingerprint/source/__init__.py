@@ -1,1 +1,1 @@
-"""One Python file, read but not run: its definitions, the names that each uses, and the text that counts of each."""
+"""Read a Python file without running it: its definitions, the names that each uses, and the text that counts."""

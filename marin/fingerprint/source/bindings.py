@@ -1,4 +1,4 @@
-"""Which names a statement binds, and what of it runs at once."""
+"""Find the names that a statement binds, and the expressions in it that run at once."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
 
 def bound_names(node: ast.stmt) -> list[str]:
-    """Names that one statement binds in its own scope, imports left out, in order."""
+    """Return the names that one statement binds in its own scope, in order and without imports."""
     if isinstance(node, DEFINITIONS):
         return [node.name]
     if isinstance(node, ast.TypeAlias):
@@ -69,7 +69,7 @@ def plain(annotation: ast.expr) -> ast.expr:
 
 
 def branches(node: ast.stmt) -> list[list[ast.stmt]]:
-    """Every list of statements directly inside a compound statement."""
+    """Return every list of statements directly inside a compound statement."""
     found = [getattr(node, name) for name in ("body", "orelse", "finalbody") if getattr(node, name, None)]
     found += [handler.body for handler in getattr(node, "handlers", ())]
     return found + [case.body for case in getattr(node, "cases", ())]
@@ -103,7 +103,7 @@ def _filtered(body: list[ast.stmt], wanted: Callable[[ast.stmt], bool]) -> list[
 
 
 def is_effect(node: ast.stmt) -> bool:
-    """Whether a statement does something other than binding names, importing or documenting."""
+    """Return whether a statement does something other than binding names, importing or documenting."""
     if isinstance(node, ast.Expr):
         return not isinstance(node.value, ast.Constant)
     if isinstance(node, (ast.Assign, ast.AugAssign, ast.AnnAssign)):
@@ -134,7 +134,7 @@ def run_at_once(node: ast.stmt) -> Iterator[ast.expr]:
 
 
 def without_lambdas(node: ast.AST) -> Iterator[ast.AST]:
-    """As ast.walk, but not into what a lambda will only do when it is called."""
+    """Yield all nodes like ast.walk, except the body of a lambda, which runs only when it is called."""
     yield node
     for child in ast.iter_child_nodes(node):
         if not isinstance(child, ast.Lambda):

@@ -1,8 +1,8 @@
-"""Which names outside itself a unit of code uses, by Python's scoping rules, and what of it names do not tell.
+"""Find the names outside itself that a unit of code uses, by Python's scoping rules, and note code that names miss.
 
-Calls that find code by its name are followed where the name is a constant. Any other is seen while the code runs (see
-fingerprint.observation.listening), all but a constant that is there already: such code is noted, unless its author
-says with ``@reaches`` what it can be.
+Calls that find code by its name are followed if the name is a constant. Other calls are observed while the code runs
+(see fingerprint.observation.listening). This misses a constant that exists already, so the analysis notes the call,
+unless its author declares with ``@reaches`` the code that it can find.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ SCRIPT = "__main__"  # as an attribute: the module is run with -m
 _RUNS_TEXT = {"exec": "executes text", "eval": "evaluates text", "compile": "compiles text"}
 _IMPORTERS = ("importlib.import_module", "__import__", "runpy.run_module")
 _LOCATORS = ("pydoc.locate", "hydra.utils.get_class", "hydra.utils.get_method", "hydra.utils.get_object")
-# These learn nothing about a class that they are given, beyond what its text says.
+# These learn no more about a class that they are given than its text shows.
 _BLIND = frozenset(
     """
     isinstance issubclass type len list tuple set frozenset dict print repr str map filter sorted sum min max zip
@@ -38,7 +38,7 @@ _BLIND = frozenset(
 
 
 class Role(IntEnum):
-    """As what a name is used. ARGUMENT: handed to a call that may look into it."""
+    """The use of a name. ARGUMENT: handed to a call that may look into it."""
 
     USE = 0
     BASE = 1
@@ -78,11 +78,13 @@ class Scope:
 
 
 class Reader(ast.NodeVisitor):
-    """Of normalised statements: references in source order, and
+    """A reader of normalised statements, which collects references in source order.
 
-    loads: modules that functions import. notes: what is not seen, or covered only by counting much. methods: attributes
-    used of something that is no module, so perhaps of a dependency's step. annotated, docs: of every function and
-    class on the way; annotations with what they annotate, and whether that is a class's attribute.
+    loads: modules that functions import.
+    notes: code that the analysis does not see, or covers only by counting much.
+    methods: attributes used of an object that is no module, so perhaps of a dependency's step.
+    annotated: the annotations of every function and class, with their targets, and whether a target is a class's
+    attribute. docs: the docstrings of these.
     """
 
     def __init__(self, module: Module) -> None:
@@ -95,7 +97,7 @@ class Reader(ast.NodeVisitor):
         self.docs: list[str] = []
         self._scopes = [Scope("inner", "", at_import=True)]
         self._role = Role.USE
-        self._declared = 0  # how many of the enclosing definitions say with ``@reaches`` what they find
+        self._declared = 0  # the number of enclosing definitions with ``@reaches``
 
     def generic_visit(self, node: ast.AST) -> None:
         for name in _fields(type(node)):
@@ -128,7 +130,7 @@ class Reader(ast.NodeVisitor):
         return None
 
     def dotted(self, node: ast.expr) -> str:
-        """What an expression is, as far as imports tell: "importlib.import_module"; "" if local."""
+        """Return the dotted name that imports give an expression: "importlib.import_module"; "" if local."""
         inner, attributes = chained(node)
         leads = self.leads(inner.id) if isinstance(inner, ast.Name) else []
         if leads is None:
@@ -191,7 +193,7 @@ class Reader(ast.NodeVisitor):
         self._visit_all(node.target, node.value)
 
     def visit_Global(self, node: ast.Global) -> None:
-        """Python has it stand before any use. What is imported under such a name is used from elsewhere."""
+        """Enter a ``global`` statement, which stands before any use. Other code uses an import under such a name."""
         scope = self._scopes[-1]
         for name in node.names:
             for target in scope.imports.get(name, ()):
@@ -201,7 +203,7 @@ class Reader(ast.NodeVisitor):
     # Scopes
 
     def _enter(self, node: ast.AST, kind: Literal["function", "class"], body: list[ast.stmt]) -> Scope:
-        """The scope of a definition, with what normalising has set aside of it."""
+        """Return the scope of a definition, with the parts that normalising has set aside."""
         outer, aside, name = self._scopes[-1], self.module.aside[node], str(getattr(node, "name", ""))
         label = f"{outer.label}.{name}" if outer.label else name
         scope = Scope(kind, label, outer.at_import and kind == "class")

@@ -1,12 +1,16 @@
-"""What counts of a statement: its normalised syntax tree.
+"""Normalise statements to a syntax tree with only the parts that count.
 
-Dropped: comments, formatting, positions, docstrings and other bare strings, ``pass`` and ``...``
-as fillers, annotations (of a class field only its being a field, a ClassVar, an InitVar or KW_ONLY
-stays), type parameters, ``@overload`` stubs, ``if TYPE_CHECKING`` branches, the type in ``cast(type,
-value)``, and what an ``execution()`` field defaults to, which never changes an output. Import
-statements are dropped too: names lead where they lead (see closure). Docstrings and annotations are
-kept aside (see Aside): they count where something reads them (see closure). Everything else counts, names
-of local variables included.
+These parts are dropped:
+
+- comments, formatting, positions, docstrings and other bare strings;
+- ``pass`` and ``...`` as fillers;
+- annotations (a class field stays a field, a ClassVar, an InitVar or KW_ONLY) and type parameters;
+- ``@overload`` stubs, ``if TYPE_CHECKING`` branches and the type in ``cast(type, value)``;
+- the default of an ``execution()`` field, which never changes an output;
+- import statements, because names lead to the same definitions without them (see closure).
+
+Docstrings and annotations are kept aside (see Aside): they count if something reads them (see closure).
+Everything else counts, also the names of local variables.
 """
 
 from __future__ import annotations
@@ -16,13 +20,13 @@ import ast
 from marin.fingerprint.source.bindings import DEFINITIONS, FUNCTIONS, bound_names, branches, parameters, plain
 from marin.fingerprint.source.module import Module
 
-# What stays of a field's annotation: that it is one, or what dataclasses look for in it.
+# The rest of a field's annotation: a mark that it is a field, or the words that dataclasses look for.
 _FIELD = ast.Constant(...)
 _MARKS: dict[str, ast.expr] = {name: ast.Name(name, ast.Load()) for name in ("ClassVar", "InitVar", "KW_ONLY")}
 
 
 def normalise(statements: list[ast.stmt], module: Module) -> list[ast.stmt]:
-    """The statements that count, changed in place. Normalising twice changes nothing more."""
+    """Return the statements that count, changed in place. Normalising twice changes nothing more."""
     cleaned = _body(statements, module, None, fill=False)
     casts = {name for name in module.imports if module.is_of_typing(ast.Name(name), "cast")}
     if casts:

@@ -1,7 +1,6 @@
-"""What the source says about one unit, before any name in it is resolved: a function of one file's text alone.
+"""Read the source of one unit before any name in it is resolved: a function of one file's text alone.
 
-That includes what kind of thing it is (Trait), and the environment variables that it asks for, as far as its text names
-them.
+The result includes the unit's traits (Trait), and the environment variables that its text names.
 """
 
 from __future__ import annotations
@@ -85,7 +84,7 @@ _CONTAINERS = frozenset(
 
 
 class Annotation(NamedTuple):
-    """text: with what it annotates. names: that are in it. of_field: of a class's attribute."""
+    """An annotation. text: with its target. names: the names in it. of_field: it annotates a class's attribute."""
 
     text: str
     names: tuple[Reference, ...]
@@ -93,10 +92,10 @@ class Annotation(NamedTuple):
 
 
 class UnitSource(Reader):
-    """Of one of the module's bindings, or ON_IMPORT, or AS_SCRIPT; nothing for any other name.
+    """The source of one of the module's bindings, or of ON_IMPORT or AS_SCRIPT; empty for any other name.
 
-    text: normalised source. annotations, docs: which count where they are read. environment: variables that it asks
-    for. The rest as in Reader.
+    text: normalised source. annotations, docs: these count if they are read. environment: variables that the code asks
+    for. The other attributes are those in Reader.
     """
 
     def __init__(self, module: Module, name: str) -> None:
@@ -132,7 +131,7 @@ def _only_calls_engine(node: ast.stmt, module: Module) -> bool:
 
 
 def _order(module: Module, name: str, reader: Reader) -> list[str]:
-    """Where the order of statements matters: a value computed on import between two changes of what it uses."""
+    """Return lines for statements whose order matters: one on import may run between two changes of its operands."""
     if name == AS_SCRIPT:
         return []
     if name == ON_IMPORT:
@@ -158,7 +157,7 @@ def _order(module: Module, name: str, reader: Reader) -> list[str]:
 
 
 def _annotation(label: str, node: ast.expr, of_field: bool) -> Annotation:
-    """String annotations are taken for what they say."""
+    """Return an annotation with its names. A string annotation is parsed as code."""
     names: list[Reference] = []
     parts = list(ast.walk(plain(node)))
     for part in parts:
@@ -170,7 +169,7 @@ def _annotation(label: str, node: ast.expr, of_field: bool) -> Annotation:
 
 
 def _traits(statements: list[ast.stmt], text: str, reader: Reader, *, binds: bool) -> Trait:
-    """binds: whether the statements are what a name stands for."""
+    """Return the traits of statements. binds: whether a name stands for the statements."""
     imported = _imported_names(reader)
     attributes = reader.methods.union(*(reference.attributes for reference in reader.references))
     found = {trait for trait, names in _BY_IMPORT.items() if not imported.isdisjoint(names)}
@@ -197,7 +196,10 @@ def _imported_names(reader: Reader) -> set[str]:
 
 
 def _can_change(node: ast.stmt) -> bool:
-    """Whether it makes a variable, class attribute or default argument that can change later. A logger is none."""
+    """Return whether a statement makes a variable, class attribute or default argument that can change later.
+
+    A logger does not count.
+    """
     if isinstance(node, FUNCTIONS):
         return any(map(holds_container, defaults(node.args)))
     if isinstance(node, ast.ClassDef):
@@ -225,7 +227,7 @@ def holds_container(value: ast.expr) -> bool:
 
 
 def _asked_for(statements: list[ast.stmt], reader: Reader) -> tuple[str, ...]:
-    """Names of variables, and ``*`` for a computed one or for all of them."""
+    """Return the names of variables, with ``*`` for a computed name or for all variables."""
     found: dict[str, None] = {}
     known: set[ast.expr] = set()
     nodes = [node for statement in statements for node in ast.walk(statement)]
@@ -244,7 +246,7 @@ def _asked_for(statements: list[ast.stmt], reader: Reader) -> tuple[str, ...]:
 
 
 def _uses(node: ast.AST, dotted: Callable[[ast.expr], str]) -> Iterator[tuple[ast.expr, ast.expr | None]]:
-    """(the mapping, or what is called; the name that is asked for, None where one is set)."""
+    """Return the mapping or the called function, and the name that is asked for; None if a name is set."""
     match node:
         case ast.Call(func=func, args=[name, *_]) if dotted(func) in _GETTERS:
             yield func, name
