@@ -23,8 +23,8 @@ The table lists every dataset that the two retrospectives name. operators.datase
 
 - **Tokens**: the published count, mostly by Llama 3's tokenizer.
 - **Weight**: the weight in the runs, in trillions of tokens; for Nemotron-CC in TiB.
-- **Read at full scale**: a repository of the Hugging Face hub or a publisher's listing, at a commit or checksum, and the
-  files that a run reads.
+- **Read at full scale**: a repository of the Hugging Face hub or a publisher's listing, at a commit or checksum, and
+  the files that a run reads.
 
 """
 SOURCES = (
