@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from marin.evaluation.stock_tasks import Numbers
 
 
-class EvaluateTasks(ExecutorStep[Scores], op="evaluate-tasks", version=3, isolated=True):
+class EvaluateTasks(ExecutorStep[Scores], op="evaluate-tasks", version=3, isolated=True, uses_accelerator=True):
     """Metrics ``<name>/<metric>`` of a checkpoint, as lm-evaluation-harness computes them; each item's own are kept.
 
     tasks: by the names under which they stand in the results; "arc_easy/olmes" is arc_easy in another form of prompt.

@@ -43,7 +43,7 @@ from operators.tokenize_chats import must_fit
 from operators.watch import Watch
 
 
-class Train(ExecutorStep[Checkpoint], op="train"):
+class Train(ExecutorStep[Checkpoint], op="train", uses_accelerator=True):
     """The last checkpoint of a run over the optimizer steps first_step … end_step, with metrics.jsonl.
 
     vocabulary: rows of the embedding, at least the tokenizer's. data: stages of token stores, by step

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -97,6 +98,19 @@ class PlanOptions(ExperimentOptions):
     )
     allow_egress: str = reason("--allow-egress", "Go on above that budget, this once; recorded.")
     every_step: bool = EVERY_STEP
+    resources: str | None = option(
+        "--resources",
+        "All GPUs of this machine, for each step that can use them and asks for no accelerator.",
+        type=click.Choice(["gpu"], case_sensitive=False),
+    )
+
+    def built(self, build: Build, source: Path) -> Experiment:
+        experiment = super().built(build, source)
+        if self.resources is None:
+            return experiment
+        from marin.executor.backends.local_gpus import on_local_gpus
+
+        return on_local_gpus(experiment, os.environ)
 
     def priced(self, plan: Plan) -> PricedPlan:
         from marin.cli.priced import PricedPlan

@@ -6,6 +6,7 @@ import os
 import shlex
 import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -75,7 +76,7 @@ def command(
         return run_experiment(build, source, options)
     if options.backend is BackendName.INLINE:
         raise BadField("--backend inline runs an experiment on this machine: nothing to submit; use `marin run`")
-    options.built(build, source)  # what is wrong is said here
+    replace(options, resources=None).built(build, source)  # what is wrong is said here; GPUs are counted there
     inside = _inside(folder.absolute(), source)
     dashboard = cluster_called(options.address)
     console = open_console()

@@ -22,7 +22,7 @@ from marin.fingerprint.origin import is_engine, is_local
 from marin.steps.value import encode
 
 _OWN = frozenset(
-    {"op", "version", "isolated", "kind", "label", "resources", "_abc_impl"}
+    {"op", "version", "isolated", "uses_accelerator", "kind", "label", "resources", "_abc_impl"}
 )  # the engine's, in identities
 # What dataclasses writes; a step's fields are in its identity.
 _GENERATED = frozenset(

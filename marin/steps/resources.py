@@ -11,6 +11,7 @@ from marin.steps.value import value
 # Model FLOP/s utilisation when nobody measured it. An estimate, a little to the dear side: PaLM 540B on
 # v4 reached .462 (Chowdhery et al. 2022), Llama 3 405B on H100 .38 to .43 (Grattafiori et al. 2024).
 MFU = 0.40
+ANY_GPU = "gpu"  # the name of an accelerator: GPUs of whatever kind there is
 
 
 @value("accelerator", kw_only=True)
@@ -20,7 +21,7 @@ class Accelerator:
     name: str  # the provider's word for one of them ("v4-2048")
     chips: int  # of all slices together
     hosts: int  # likewise
-    peak_flops: float  # dense bf16 FLOP/s of one chip
+    peak_flops: float  # dense bf16 FLOP/s of one chip; 0 where nobody knows
     slices: int = 1
     memory_gb: float = 0.0  # HBM of one chip; 0 where nobody knows
 
@@ -110,14 +111,14 @@ class Work:
     flops: float
 
 
-def training_cost(flops: float, accelerator: Accelerator, mfu: float = MFU) -> float:
-    """Chip-hours to do ``flops`` floating-point operations (6 × parameters × tokens and attention).
+def training_cost(flops: float, accelerator: Accelerator, mfu: float = MFU) -> float | None:
+    """Return the chip-hours of ``flops`` floating-point operations; None if the accelerator's peak is unknown.
 
-    mfu: share of the peak that does model FLOPs, above 0, at most 1. Wall time is the result divided
-    by ``accelerator.chips``. Raises BadField.
+    flops: 6 × parameters × tokens, and attention. mfu: share of the peak that does model FLOPs, above 0, at most 1.
+    Divide the result by ``accelerator.chips`` for the wall time in hours. Raises BadField.
     """
     if not flops >= 0:
         raise BadField(f"training_cost: flops is {flops}, wanted 0 or more")
     if not 0 < mfu <= 1:
         raise BadField(f"training_cost: mfu is {mfu}, wanted a share of the peak, above 0 and at most 1")
-    return flops / (mfu * accelerator.peak_flops) / 3600
+    return flops / (mfu * accelerator.peak_flops) / 3600 if accelerator.peak_flops else None

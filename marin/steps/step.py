@@ -63,13 +63,22 @@ class ExecutorStep[A: Artifact](_FrozenFields):
     op: ClassVar[str] = ""
     version: ClassVar[int] = 1
     isolated: ClassVar[bool] = False  # True: run() needs a process of its own
+    uses_accelerator: ClassVar[bool] = False  # True: run() works on the accelerator of its resources, if there is one
 
     label: str = execution(default="")
     resources: Resources = execution(default=CPU)
     lifetime: Lifetime = execution(default=FOREVER)
     may_be_empty: bool = execution(default=False)  # an output without any document is no failure
 
-    def __init_subclass__(cls, *, op: str = "", version: int = 1, isolated: bool = False, **kwargs: Any) -> None:
+    def __init_subclass__(
+        cls,
+        *,
+        op: str = "",
+        version: int = 1,
+        isolated: bool = False,
+        uses_accelerator: bool = False,
+        **kwargs: Any,
+    ) -> None:
         super().__init_subclass__(**kwargs)
         if not op:
             raise ExperimentError(f"{cls.__qualname__}: an operator needs a name: class {cls.__name__}(..., op='verb')")
@@ -82,7 +91,7 @@ class ExecutorStep[A: Artifact](_FrozenFields):
                 f"{f'; is {near[0]} meant?' if near else ''}; write def run(self, ctx: Context) -> the artifact"
             )
         define(Namespace.OPERATOR, op, cls)
-        cls.op, cls.version, cls.isolated = op, version, isolated
+        cls.op, cls.version, cls.isolated, cls.uses_accelerator = op, version, isolated, uses_accelerator
         dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)(cls)
         must_be_free(cls, ExecutorStep)
         _wrap_init(cls)

@@ -31,7 +31,7 @@ def outputs_called(name: str, records: Iterable[Record], prefix: str) -> list[Re
         lambda record: name == record.op,
         lambda record: len(name) >= SHORTEST and record.identity.startswith(name),
         lambda record: inside == record.attempt or inside.startswith(f"{record.attempt}/"),
-        lambda record: bool(published := published_as(record)) and published in (name, folder),
+        lambda record: published_as(record) in {name, folder} - {""},
     )
     for fits in ways:
         if found := [record for record in every if fits(record)]:

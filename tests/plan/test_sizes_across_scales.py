@@ -136,7 +136,7 @@ def test_the_gate_stops_the_full_run_that_the_rehearsal_let_pass(rehearsed: Proj
 def test_a_local_rehearsal_says_nothing_of_sizes_that_do_not_matter(tmp_path: Path) -> None:
     project = Project(tmp_path / "project", EXPERIMENT)
     marin = Command(project)
-    unknown = "will be is not known"
+    unknown = "is unknown"
     assert unknown not in marin.on("plan")
     assert unknown not in project.run("--dry-run")
     assert unknown in marin.on("plan", "--scale", "full")

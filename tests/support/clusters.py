@@ -39,8 +39,8 @@ class RayCluster:
 
 
 @contextmanager
-def ray_cluster(folder: Path) -> Generator[RayCluster]:
-    """With a token, a dashboard and two CPUs, on this machine's loopback interface."""
+def ray_cluster(folder: Path, *, gpus: int = 0) -> Generator[RayCluster]:
+    """With a token, a dashboard, two CPUs and so many GPUs to give away, on this machine's loopback interface."""
     folder.mkdir(parents=True, exist_ok=True)
     sockets = tempfile.mkdtemp(prefix="ray-")  # whose paths may not be long
     ports = free_ports(7)
@@ -53,7 +53,7 @@ def ray_cluster(folder: Path) -> Generator[RayCluster]:
         "RAY_USAGE_STATS_ENABLED": "0",
     }
     command = [
-        *(RAY, "start", "--head", "--block", "--num-cpus=2", "--object-store-memory=100000000"),
+        *(RAY, "start", "--head", "--block", "--num-cpus=2", f"--num-gpus={gpus}", "--object-store-memory=100000000"),
         *(f"--port={ports[0]}", f"--dashboard-port={ports[1]}", f"--dashboard-agent-listen-port={ports[2]}"),
         *(f"--ray-client-server-port={ports[3]}", f"--temp-dir={sockets}", "--include-log-monitor=false"),
         # Those that are not given Ray waits for 15 s, which is too short on a machine under load.

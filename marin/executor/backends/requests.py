@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from marin.errors import PlanError
-from marin.steps.resources import Accelerator, Resources
+from marin.steps.resources import ANY_GPU, Accelerator, Resources
 from marin.steps.step import ExecutorStep
 
 # Labels and resources that Ray itself gives to the hosts of a TPU slice.
@@ -34,7 +34,9 @@ def on_each_host(resources: Resources, accelerator: Accelerator | None) -> dict[
     if accelerator is not None and accelerator.is_tpu:
         wanted[TPU] = accelerator.host_chips
     elif accelerator is not None:
-        wanted |= {GPU: accelerator.host_chips, f"{KIND}{accelerator.name.upper()}": OF_THAT_KIND}
+        wanted[GPU] = accelerator.host_chips
+        if accelerator.name != ANY_GPU:
+            wanted[f"{KIND}{accelerator.name.upper()}"] = OF_THAT_KIND
     return wanted
 
 

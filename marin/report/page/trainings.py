@@ -247,9 +247,12 @@ def _machines(step: ExecutorStep[Any]) -> dict[str, str]:
     accelerator, work = step.resources.accelerator, step.work()
     if accelerator is None or work is None:
         return {"machines": f"{step.resources.cpus:g} CPU"}
-    seconds = training_cost(work.flops, accelerator) / accelerator.chips * 3600
+    machines, hours = f"{accelerator}, {accelerator.chips:,} chips", training_cost(work.flops, accelerator)
+    if hours is None:
+        return {"machines": machines}
+    seconds = hours / accelerator.chips * 3600
     return {
-        "machines": f"{accelerator}, {accelerator.chips:,} chips",
+        "machines": machines,
         "tokens/s": _rounded(work.tokens / seconds),
         "MFU": f"{MFU:.0%}",
         "time": write_duration(seconds),

@@ -1,0 +1,141 @@
+"""``--resources gpu``: the GPUs of this machine, for the steps of an experiment that can use them."""
+
+from __future__ import annotations
+
+import dataclasses
+import subprocess
+from collections.abc import Mapping
+from importlib.metadata import entry_points
+from typing import Any, NamedTuple, cast
+
+from marin.errors import BadField, MarinError, MissingDependency, PlanError
+from marin.steps.experiment import Experiment
+from marin.steps.resources import ANY_GPU, Accelerator
+from marin.steps.step import ExecutorStep
+
+# NVIDIA's driver brings it. It tells the memory too, and counts in a moment; JAX takes seconds and the GPUs' memory.
+LIST = ("nvidia-smi", "--query-gpu=index,uuid,memory.total,name", "--format=csv,noheader,nounits")
+LIST_SECONDS = 60
+VISIBLE, PLATFORMS = "CUDA_VISIBLE_DEVICES", "JAX_PLATFORMS"
+WITHOUT = "Without --resources gpu, the steps that ask for no accelerator run on the processors"
+
+
+class _Gpu(NamedTuple):
+    number: str
+    uuid: str
+    mebibytes: float  # 0 where the driver does not say
+    kind: str
+
+
+def on_local_gpus(experiment: Experiment, environment: Mapping[str, str]) -> Experiment:
+    """Give all GPUs of this machine to each step that can use them and asks for no accelerator.
+
+    No identity changes. A step that asks for GPUs in its file keeps what it asks for. Raises BadField where a step asks
+    for a TPU or cannot share its work among the GPUs, PlanError where there is no GPU, MissingDependency.
+    """
+    able: list[ExecutorStep[Any]] = [step for step in experiment.steps() if step.uses_accelerator]
+    for step in able:
+        if tpu := next((each for each in step.resources.accelerators if each.is_tpu), None):
+            raise BadField(
+                f"--resources gpu: {step.name} asks for {tpu} in its file. Leave out --resources, or choose a --scale "
+                "at which no step asks for a TPU"
+            )
+    if not any(_can_have(step) for step in able):
+        return experiment
+    found = _gpus(environment)
+    given = _as_one(found)
+
+    def adjust(holder: Any, now: Mapping[str, Any]) -> Mapping[str, Any]:
+        if not (isinstance(holder, ExecutorStep) and _can_have(cast(ExecutorStep[Any], holder))):
+            return {}
+        return {"resources": dataclasses.replace(now["resources"], accelerator=given)}
+
+    try:
+        return experiment.adjusted(adjust, why="--resources gpu")
+    except MarinError as error:
+        error.add_note(
+            f"  with --resources gpu, which found {_in_words(found)}. {VISIBLE}=0 before the command takes the first "
+            f"alone. {WITHOUT}"
+        )
+        raise
+
+
+def _can_have(step: ExecutorStep[Any]) -> bool:
+    return step.uses_accelerator and step.resources.accelerator is None
+
+
+def _as_one(found: list[_Gpu]) -> Accelerator:
+    """Peak FLOP/s are not known, so neither MFU nor chip-hours are shown."""
+    memory = min(gpu.mebibytes for gpu in found) * 2**20 / 1e9
+    return Accelerator(name=ANY_GPU, chips=len(found), hosts=1, peak_flops=0.0, memory_gb=round(memory, 1))
+
+
+def _gpus(environment: Mapping[str, str]) -> list[_Gpu]:
+    """Those that the driver lists and CUDA_VISIBLE_DEVICES leaves. Raises PlanError or MissingDependency."""
+    found = _listed(environment)
+    if (visible := environment.get(VISIBLE)) is not None:
+        wanted = [each.strip() for each in visible.split(",") if each.strip()]
+        seen = [gpu for gpu in found if any(each == gpu.number or _begins(gpu.uuid, each) for each in wanted)]
+        if not seen:
+            raise PlanError(
+                f"--resources gpu: no GPU is left: {VISIBLE} is {visible!r}, and this machine has {_in_words(found)}, "
+                f"numbered {', '.join(gpu.number for gpu in found)}. Unset it, or name some of them. {WITHOUT}"
+            )
+        found = seen
+    platforms = environment.get(PLATFORMS, "")
+    if platforms and not {"cuda", "gpu"} & {each.strip().lower() for each in platforms.split(",")}:
+        raise PlanError(
+            f"--resources gpu: {PLATFORMS} is {platforms!r}, which keeps JAX from the {_in_words(found)}. Unset it, or "
+            f"leave out --resources gpu"
+        )
+    if not any("cuda" in plugin.name for plugin in entry_points(group="jax_plugins")):
+        raise MissingDependency(
+            f"--resources gpu: this machine has {_in_words(found)}, but JAX for CUDA is not installed: "
+            f"pip install 'marin[gpu]'. {WITHOUT}"
+        )
+    return found
+
+
+def _listed(environment: Mapping[str, str]) -> list[_Gpu]:
+    command = " ".join(LIST[:2])
+    try:
+        done = subprocess.run(
+            LIST, env=dict(environment), capture_output=True, text=True, timeout=LIST_SECONDS, check=False
+        )
+    except FileNotFoundError:
+        raise PlanError(
+            "--resources gpu: no GPU found: nvidia-smi, which lists the GPUs and comes with NVIDIA's driver, is not on "
+            f"PATH. Install the driver. {WITHOUT}"
+        ) from None
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise PlanError(f"--resources gpu: no GPU found: {command}: {error}. {WITHOUT}") from None
+    if done.returncode:
+        said = (done.stderr.strip() or done.stdout.strip() or "nothing").splitlines()[0]
+        raise PlanError(
+            f"--resources gpu: no GPU found: {command} ended with {done.returncode} and said: {said.rstrip('.')}. "
+            f"{WITHOUT}"
+        )
+    rows = [[part.strip() for part in line.split(",", 3)] for line in done.stdout.splitlines()]
+    found = [_Gpu(row[0], row[1], _number(row[2]), row[3]) for row in rows if len(row) == len(_Gpu._fields)]
+    if not found:
+        raise PlanError(f"--resources gpu: no GPU found: {command} lists none. {WITHOUT}")
+    return found
+
+
+def _number(text: str) -> float:
+    """``[N/A]`` for GPUs that share the memory of their host."""
+    try:
+        return float(text)
+    except ValueError:
+        return 0.0
+
+
+def _begins(uuid: str, name: str) -> bool:
+    """CUDA takes the beginning of a UUID."""
+    return name.startswith("GPU-") and uuid.startswith(name)
+
+
+def _in_words(found: list[_Gpu]) -> str:
+    """ "2 GPUs (NVIDIA L40S)" """
+    kinds = " and ".join(dict.fromkeys(gpu.kind for gpu in found))
+    return f"{len(found)} GPU{'s' if len(found) > 1 else ''} ({kinds})"
