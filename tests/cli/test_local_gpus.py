@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
@@ -167,6 +168,9 @@ def test_what_cannot_run_on_this_machine_is_refused_with_a_way_on(
     assert said in machine.run({**machine.environment(gpus), **given}, "--resources=gpu", "--dry-run", expect=4)
 
 
+@pytest.mark.skipif(
+    any("cuda" in plugin.name for plugin in entry_points(group="jax_plugins")), reason="JAX for CUDA is installed here"
+)
 def test_jax_without_cuda_is_named_with_what_brings_it(machine: Machine) -> None:
     refused = machine.run(machine.environment(2, plugin=False), "--resources=gpu", "--dry-run", expect=1)
     assert "2 GPUs (NVIDIA GeForce RTX 4090), but JAX for CUDA is not installed: pip install 'marin[gpu]'" in refused

@@ -37,7 +37,7 @@ PROMPT = 'marin cat watched --prompt "the one and" --tokens 16'
 PROMPTED = "takes a checkpoint; tests/cli/test_writing_on.py trains one"
 ANNEAL = "marin microanneal --checkpoint run@16 --candidate ~/new_text"
 TINY = "downloads a published model"
-GPUS = "needs GPUs; tests/cli/test_local_gpus.py has a machine that claims some"
+GPUS = "needs GPUs"
 QWEN = "hf:Qwen/Qwen3-0.6B-Base@da87bfb608c14b7cf20ba1ce41287e8de496c0cd"
 WORTH = (
     "marin microanneal --checkpoint hf:OWNER/NAME@COMMIT --candidate ~/new --control ~/web --questions "
