@@ -58,7 +58,7 @@ def empty_cache(model: Any, rows: int, places: int, chips: Chips) -> Cache:
         attention.KVHeads,
         attention.HeadSize,
     )
-    dtype = model.transformer.layers.stacked.self_attn.k_proj.weight.dtype
+    dtype = model.embeddings.token_embeddings.weight.dtype  # a projection with an adapter has no weight of its own
     return Cache(chips.zeros(axes, dtype), chips.zeros(axes, dtype))
 
 
