@@ -19,7 +19,7 @@ TWICE = {Scale.REHEARSAL: Resources(), Scale.FULL: tpu("v5p-1024", slices=4)}
 
 
 def calmer(run: Train, at: int, machines: Resources) -> Train:
-    """Return the run from step ``at`` on, with bad steps skipped, on other machines."""
+    """Continue the run from step ``at`` on other machines, and skip bad steps."""
     return replace(
         run,
         label=f"{run.label}-calmer",
@@ -31,7 +31,7 @@ def calmer(run: Train, at: int, machines: Resources) -> Train:
 
 
 def in_phases(run: Train) -> PhasedRun:
-    """Return the run with an update clip from a quarter on, which is off from the half to three quarters."""
+    """Return the run with an update clip in its second and last quarter."""
     quarter = run.end_step // 4
     guarded = replace(run.optimizer, clip_update_norm=ClipUpdateNorm())
     unguarded = replace(run.optimizer, clip_update_norm=None)
@@ -61,7 +61,7 @@ def build(scale: Scale) -> Experiment:
         seed=0,
         block=16,
         end_step={Scale.REHEARSAL: 8, Scale.FULL: 10_000}[scale],
-        max_epochs=1_000_000,  # of a few words of text
+        max_epochs=1_000_000,  # the text is only a few words long
         resources=MACHINES[scale],
     )
     results = {"run": run, "calmer": calmer(run, run.end_step // 2, TWICE[scale])}

@@ -25,7 +25,7 @@ class FewLinks:
 
 @value("exp4/blocks")
 class Blocks:
-    """FineWeb's filters in their order, without those that download; then masks for mail and network addresses."""
+    """FineWeb's filters in order, except filters that download; then masks for mail and network addresses."""
 
     def __call__(self) -> Sequence[Any]:
         from datatrove.pipeline import filters

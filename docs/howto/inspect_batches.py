@@ -1,4 +1,4 @@
-"""Exp 9: are the batches of a small Llama as we mean them to be?"""
+"""Exp 9: does a small Llama read the batches that we intend?"""
 
 from dataclasses import replace
 

@@ -1,7 +1,7 @@
 """Exp 9: is our new text worth including?
 
-Question: does a cooldown with 30 % of it answer questions better than one without?
-Arms: the usual mixture (the control), and the new text in it; three seeds each.
+Question: does a cooldown with 30 % new text answer questions better than a cooldown without?
+Arms: the usual mixture (the control), and the usual mixture with the new text; three seeds each.
 Decision: the verdict, from bits per byte of the right answers.
 """
 

@@ -1,4 +1,4 @@
-"""Exp 6: does a model trained on a judge's opinion of some pages find the good ones among all?"""
+"""Exp 6: does a model that learns a judge's opinion of some pages find the good pages among all?"""
 
 from marin import Experiment, Scale, executor_main, value
 from operators.label import Label

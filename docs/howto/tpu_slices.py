@@ -11,7 +11,7 @@ from operators.train import Train
 from operators.train_tokenizer import TrainTokenizer
 
 MACHINES = {Scale.REHEARSAL: Resources(), Scale.FULL: tpu("v4-2048")}  # or tpu("v5p-512", slices=4)
-BATCH = {Scale.REHEARSAL: 4, Scale.FULL: 4096}  # sequences, as many for each of the 1,024 chips
+BATCH = {Scale.REHEARSAL: 4, Scale.FULL: 4096}  # sequences; each of the 1,024 chips takes four
 HIDDEN = {Scale.REHEARSAL: 32, Scale.FULL: 1024}  # each chip holds an equal part
 
 
@@ -31,7 +31,7 @@ def build(scale: Scale) -> Experiment:
         seed=0,
         block=16,
         end_step={Scale.REHEARSAL: 8, Scale.FULL: 10_000}[scale],
-        max_epochs=1_000_000,  # of a few words of text
+        max_epochs=1_000_000,  # the text is only a few words long
         resources=MACHINES[scale],
     )
     return Experiment(issue=6, repository="", question=__doc__, results={"run": run})

@@ -1,7 +1,7 @@
 """Exp 12: is our text worth adding to a published model?
 
 Question: does a short cooldown of Qwen3 0.6B on ordinary text answer questions better with 30 % of our text in it?
-Arms: ordinary text (the control), and our text in it; three seeds each.
+Arms: ordinary text (the control), and ordinary text with ours; three seeds each.
 Decision: the verdict, from bits per byte of the right answers.
 """
 
