@@ -34,8 +34,8 @@ from marin.store.verifications import last_verified
 
 DAYS = 30
 PARTLY = {
-    Checked.SIZES: "only names and sizes were compared with its manifest before it was read",
-    Checked.SAMPLE: "only some of its files were compared with its manifest before it was read",
+    Checked.SIZES: "the run compared only names and sizes with the manifest before the step read it",
+    Checked.SAMPLE: "the run compared only some files with the manifest before the step read it",
 }
 UNDECIDED = (Subject.ALIAS, Subject.MIRRORED)  # good to know about one output; nobody decided it
 
@@ -168,7 +168,7 @@ def _about_outputs(audit: Audit, known: StoreClaims) -> None:
                 audit.add(Claim(grade, "taken away", claim.text), [output])
             elif claim.subject == Subject.SUPERSEDED:
                 name = f"{lineage.name_of(output)} {output.identity[:12]}"
-                text = f"made from earlier bytes of {name}: {claim.text}"
+                text = f"built from earlier bytes of {name}: {claim.text}"
                 readers = [each for each in lineage.used_by(output) if each in audit.scope]
                 audit.add(Claim(Grade.DOUBTFUL, "replaced input", text), readers)
             elif claim.subject == Subject.GONE:
@@ -217,7 +217,7 @@ def _about_verification(store: Store, audit: Audit, days: int) -> None:
         return max(record.provenance.ended, *copied, verified.get(record.attempt, ""))
 
     if late := [output for output, record in audit.current.items() if last(record) < limit]:
-        text = f"nothing has read its bytes for {days} days or more: run `marin audit --bytes`"
+        text = f"no check has read its bytes for {days} days or more: run `marin audit --bytes`"
         audit.add(Claim(Grade.DOUBTFUL, "not verified", text), late)
 
 
@@ -227,7 +227,7 @@ def _about_making(audit: Audit, output: Output, record: Record) -> None:
         audit.add(Claim(Grade.DOUBTFUL, "dirty git tree", text), [output])
     for read in record.inputs:
         if read.checked in PARTLY:
-            text = f"{read.name}: {PARTLY[read.checked]}, --check-inputs"
+            text = f"{read.name}: {PARTLY[read.checked]}; see --check-inputs"
             audit.add(Claim(Grade.DOUBTFUL, "inputs not read", text), [output])
     for name, then in record.packages.items():
         if (now := _version(name)) != then:
@@ -240,7 +240,7 @@ def _about_code(store: Store, audit: Audit) -> None:
     for code, outputs in grouped(made).items():
         try:
             stored = stored_code(store, code)
-            wrong = "the store does not hold the source that made them" if stored is None else ""
+            wrong = "the store does not hold the source code that built these outputs" if stored is None else ""
         except CorruptRecord as error:
             stored, wrong = None, str(error)
         if wrong:
@@ -284,10 +284,10 @@ def _about_plan(audit: Audit, plan: Plan) -> None:
         audit.add(Claim(Grade.DOUBTFUL, "undecontaminated", text), runs)
     for step in plan.experiment.steps():
         if step.name in found.elsewhere and (record := plan.of(step).record) is not None:
-            text = f"the text that {step.name} was trained on elsewhere is not known"
+            text = f"the training text of {step.name} is unknown, because it was trained elsewhere"
             audit.add(Claim(Grade.DOUBTFUL, "undecontaminated", text), [output_of(record)])
         for test in {each.label or each.name for each in step.evaluated_on()} & found.missed.keys():
-            text = f"the model has read {listed(found.missed[test], 3)}, which no step searched for {test}"
+            text = f"the model read {listed(found.missed[test], 3)}; no step searched this text for {test}"
             scores = plan.of(step).record
             audit.add(Claim(Grade.DOUBTFUL, "undecontaminated", text), [] if scores is None else [output_of(scores)])
 

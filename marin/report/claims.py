@@ -79,11 +79,11 @@ class StoreClaims:
             subject = Subject.REVOKED if bad.is_revoked else Subject.UNTRUSTED
             yield Claim(Grade.UNTRUSTED, subject, bad.why.removeprefix("revoked "))
         if record is None:
-            yield Claim(Grade.DOUBTFUL, Subject.GONE, "its record is gone; its readers still know its bytes")
+            yield Claim(Grade.DOUBTFUL, Subject.GONE, "its record is missing; only its readers' records name its bytes")
             return
         made, origins = record.provenance, record.mirrored
         if origins and record.identity not in self.lineage.current:
-            text = f"only its record is in this store; its bytes were at {origins[-1].origin}"
+            text = f"this store holds only its record; its bytes were at {origins[-1].origin}"
             yield Claim(Grade.KNOWN, Subject.ELSEWHERE, text)
             return
         if self.lineage.is_superseded(output):

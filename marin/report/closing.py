@@ -60,7 +60,7 @@ def print_results(console: Console, run: Run) -> None:
     for line in headlines[:RESULTS]:
         console.print(Text(f"• {line}"))
     if len(headlines) > RESULTS:
-        console.print(f"… and {len(headlines) - RESULTS} more: they are on the page", highlight=False)
+        console.print(f"… and {len(headlines) - RESULTS} more on the page", highlight=False)
 
 
 def _answers(run: Run) -> Iterator[str]:
@@ -88,7 +88,7 @@ def _removed(run: Run) -> list[str]:
             found.append((gone / of, f"{logs[name]} {said[0]}"))
     lines = [line for _, line in sorted(found, key=lambda each: -each[0])]
     if (more := len(lines) - REMOVERS) > 0:
-        lines[REMOVERS:] = [f"{counted(more, 'more step')} took text out: see their logs"]
+        lines[REMOVERS:] = [f"{counted(more, 'more step')} removed text: see their logs"]
     return lines
 
 
@@ -128,7 +128,7 @@ def print_closing(console: Console, run: Run) -> None:
         _say(
             console,
             Status.SKIPPED,
-            f": {len(skipped)} step(s) that need a failed step, or only serve such steps: {names}",
+            f": {len(skipped)} step(s) that need a failed step, or that only these steps read: {names}",
         )
     for result in run.having(Status.RAN):
         for note in result.record.provenance.notes if result.record is not None else ():

@@ -91,7 +91,7 @@ def read_suites(inventory: Inventory, names: Iterable[str]) -> dict[str, Suite]:
     for name in names:
         if (file := _file(name, inventory.store.prefix)) is not None:
             if not is_suite(file[1]):
-                raise BadField(f"{name} is no suite: wanted JSON, JSON lines, CSV or Parquet, by its ending")
+                raise BadField(f"{name} is not a suite; wanted a file that ends as JSON, JSON lines, CSV or Parquet")
             items = read_suite(*file)
         else:
             record = output_called(inventory, name)
@@ -149,7 +149,7 @@ def _look(inventory: Inventory, record: Record, suites: Mapping[str, OverlapInde
     store, searched = inventory.store, Searched()
     if not store.output(record).exists():
         moved = f"; they were at {record.mirrored[-1].origin}" if record.mirrored else ""
-        return Looked(record=record, searched=searched, problem=f"its bytes are not there{moved}", is_gone=True)
+        return Looked(record=record, searched=searched, problem=f"its bytes are missing{moved}", is_gone=True)
     # Damage is not always an error for the reader: other tokens are other text.
     problem = "; ".join(store.verify(record, Check.CHECKSUMS if every == 1 else Check.SIZES)[:3])
     try:

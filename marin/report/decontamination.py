@@ -48,8 +48,8 @@ class Undecontaminated:
         if not self.elsewhere:
             return ""
         return (
-            f"Unknown: the text that {listed(self.elsewhere, NAMED)} read before. The detectors by score still search "
-            "it for test items."
+            f"Unknown: the training text of {listed(self.elsewhere, NAMED)} before this experiment. The detectors by "
+            "score still search that text for test items."
         )
 
     def _missed(self) -> str:
@@ -60,23 +60,24 @@ class Undecontaminated:
             for sources, names in grouped((tuple(sources), test) for test, sources in self.missed.items()).items()
         ]
         return (
-            f"It did not search for all evaluations of the model: {'; '.join(told)}. Their items may be in the "
-            "training data; name them in Decontaminate(against=…), read by ReadItems or ReadSuite."
+            f"Decontamination did not search for every evaluation of the model: {'; '.join(told)}. Items of these "
+            "evaluations may be in the training data; add them to Decontaminate(against=…), read by ReadItems or "
+            "ReadSuite."
         )
 
     def _passed(self) -> str:
         if not self.sources:
             return ""
         if not self.runs:
-            every = "The source that was" if self.sources == 1 else f"All {self.sources} sources that were"
-            return f"{every} trained on passed through decontamination."
+            every = "The training source was" if self.sources == 1 else f"All {self.sources} training sources were"
+            return f"{every} decontaminated."
         named = "; ".join(f"{name} ({', '.join(labels)})" for name, labels in list(self.runs.items())[:NAMED])
         more = f"; and {len(self.runs) - NAMED} more" if len(self.runs) > NAMED else ""
-        reached = "It reached the tokenizer as it was"
-        reached = reached if len(self.runs) == 1 else "They reached the tokenizer as they were"
+        reached = "This source reached the tokenizer without decontamination"
+        reached = reached if len(self.runs) == 1 else "These sources reached the tokenizer without decontamination"
         rest = self.sources - len(self.runs)
-        others = f"the other {rest} sources that were trained on" if rest else "no source"
-        return f"Not decontaminated: {named}{more}. {reached}; {others} passed through decontamination."
+        others = f"the other {rest} training sources were" if rest else "no source was"
+        return f"Not decontaminated: {named}{more}. {reached}; {others} decontaminated."
 
 
 def undecontaminated(steps: Iterable[ExecutorStep[Any]]) -> Undecontaminated:

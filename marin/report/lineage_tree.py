@@ -146,7 +146,7 @@ class LineageTree:
         lines = [
             (f"{claim.subject}: {claim.text}", claim.subject)
             if all(claim in self.claims[each] for each in node.outputs)
-            else (f"all of them {claim.subject}", claim.subject)
+            else (f"all {claim.subject}", claim.subject)
             for claim in claims
         ]
         if len(node.outputs) > 1:

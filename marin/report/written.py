@@ -11,8 +11,8 @@ from marin.training.checkpoint import SAMPLES
 COLUMNS = 4  # steps: the first, the last, and some in between
 KINDS = ("greedy", "sampled")
 NOTE = (
-    "Written with the weights after so many steps. Greedy: the likeliest tokens. Sampled: drawn at temperature 1. ⏎ is "
-    f"a new line, — the end of the text at once. {SAMPLES} has every sample."
+    "Each column: text that the weights after this step generate. Greedy: always the likeliest token. Sampled: drawn "
+    f"at temperature 1. ⏎: a new line. —: the text ended at once. All samples are in {SAMPLES}."
 )
 
 

@@ -188,11 +188,11 @@ def test_markdown(checkout: Checkout) -> None:
     said = checkout.diff("--markdown")
     assert said.startswith("### exp1_toy, full scale: ")
     assert "  - text: hello → a\\|b\\_c" in said.splitlines()
-    assert "#### Only follow their inputs" in said
+    assert "#### Changed inputs only" in said
 
 
 def test_nothing_differs(checkout: Checkout) -> None:
-    assert "nothing differs: the same 2 steps" in checkout.diff()
+    assert "no difference: the same 2 steps" in checkout.diff()
 
 
 def test_errors_say_which_side_and_what_to_do(checkout: Checkout, tmp_path: Path) -> None:

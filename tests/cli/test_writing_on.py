@@ -37,7 +37,7 @@ def test_a_training_writes_on_from_prompts_and_so_does_its_checkpoint(tmp_path: 
     with served(str(tmp_path / "store")) as browser:
         shown = browser.get(f"step/{re.findall('watched-([0-9a-f]{12})', str(samples))[0]}").text
     for html in (page.read_text(), shown):
-        assert "What it writes</h2>" in html
+        assert "Samples</h2>" in html
         assert "step 4</th>" in html
         assert PROMPTS[0] in html
 

@@ -216,11 +216,11 @@ def test_a_published_model_is_trained_on(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_dataset_is_judged_by_cooldowns_of_a_published_model(tmp_path: Path) -> None:
     said = run_with_a_tiny_model("worth_adding", tmp_path)
-    unknown = "Unknown: the text that pretrained-model/"
+    unknown = "Unknown: the training text of pretrained-model/"
     assert unknown in said
     assert unknown in (tmp_path / "store/.marin/pages/worth_adding-rehearsal.html").read_text()
     audited = told(tmp_path, sys.executable, "-m", "marin", "audit", "worth_adding.py", "--json")
-    assert "was trained on elsewhere is not known" in audited
+    assert "is unknown, because it was trained elsewhere" in audited
     assert len(list((tmp_path / "store/train").iterdir())) == 6
     (report,) = (tmp_path / "store/judge").glob("*/report.json")
     assert json.loads(report.read_text())["candidates"].keys() == {"new"}
@@ -228,7 +228,7 @@ def test_a_dataset_is_judged_by_cooldowns_of_a_published_model(tmp_path: Path) -
 
 @pytest.mark.slow
 def test_published_models_are_compared(tmp_path: Path) -> None:
-    assert "Unknown: the text that folder-model/mine, pretrained-model/qwen read" in run_with_a_tiny_model(
+    assert "Unknown: the training text of folder-model/mine, pretrained-model/qwen before" in run_with_a_tiny_model(
         "compare_published", tmp_path
     )
     (report,) = (tmp_path / "store/compare").glob("published-*/report.json")

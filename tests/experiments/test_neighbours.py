@@ -17,7 +17,7 @@ def described(name: str) -> DescribedExperiment:
 def test_from_llama_to_qk_norm_only_the_attention_the_clip_and_a_rewarmup_change() -> None:
     difference = compare_sides(described("exp1295_llama"), described("exp1395_qwen3"))
     said = report("", difference).replace("\\", "")
-    _, _, new = said.partition("train/32b-qwen3 goes on from train/32b-llama-74000, steps 80,000 to 160,000")
+    _, _, new = said.partition("train/32b-qwen3 continues train/32b-llama-74000, steps 80,000 to 160,000")
     changed = [line.strip(" -`") for line in new.partition("\n\n")[0].splitlines() if "→" in line or "+" in line]
     assert changed == [
         "model.architecture: LLAMA → QWEN3",

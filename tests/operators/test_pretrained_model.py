@@ -277,7 +277,7 @@ def test_trainings_and_evaluations_that_do_not_suit_the_model_are_refused_when_b
         Evaluate(checkpoint=model, tokenizer=other, domains={"own": text})
     scores = Evaluate(checkpoint=model, tokenizer=model.tokenizer, tasks={"gsm": Given(label="gsm")})
     said = undecontaminated([model, scores]).doubt
-    assert said.startswith("Unknown: the text that pretrained-model/m read before.")
+    assert said.startswith("Unknown: the training text of pretrained-model/m before this experiment.")
     annealed: dict[str, Any] = {
         "control": tokens,
         "candidates": {"new": theirs},

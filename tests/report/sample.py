@@ -96,7 +96,7 @@ def page() -> ExperimentPage:
             Stretch(first=160, end=192, name="cooldown"),
         ),
         sections=sections(noise),
-        cost={"tokens trained on": "6.39M", "training FLOPs": "3.21e+13", "wall time": "5 min 12 s"},
+        cost={"training tokens": "6.39M", "training FLOPs": "3.21e+13", "wall time": "5 min 12 s"},
     )
 
 

@@ -269,7 +269,7 @@ def test_what_was_deleted_may_have_been_read(copy: Path, suite: str) -> None:
         "nobody can tell"
     )
     shutil.rmtree(spoilt(copy, WEB, "."))
-    assert "its bytes are not there" in audit(copy, "toy-pages/web", "--against", suite, expect=Exit.STORE)
+    assert "its bytes are missing" in audit(copy, "toy-pages/web", "--against", suite, expect=Exit.STORE)
 
 
 def test_tokens_made_from_clean_text_are_clean_without_their_bytes(copy: Path, suite: str) -> None:

@@ -85,7 +85,7 @@ def test_equal_sides_do_not_differ() -> None:
     made = Join(parts=tuple(texts(a="1", b="2").values()), label="j")
     difference = compare_sides(side(end=made), side(end=made))
     assert difference.is_empty
-    assert report("t", difference) == "### t\n\n- nothing differs: the same 3 steps, fields and code\n"
+    assert report("t", difference) == "### t\n\n- no difference: the same 3 steps, fields and code\n"
 
 
 def test_every_fate() -> None:
@@ -247,7 +247,7 @@ def test_other_code_at_one_identity_is_drift() -> None:
     assert (change.unit, change.how) == ("lib.f", "changed")
     assert [step.name for step in change.drifts] == ["toy-write/a", "toy-write/b"]
     said = report("t", difference, "store", {a.identity}, {a.identity})
-    assert "2 steps keep their identity, but other code builds them" in said
+    assert "2 steps keep their identity although their code changed" in said
     assert "1 committed outputs were built by the earlier code" in said
 
 

@@ -170,8 +170,8 @@ def test_errors_that_no_page_can_hold_are_cut_and_where_they_are_is_said() -> No
     found = columns(reading)
     errors = [found["texts"][text] for text in found["error"].values()]
     assert errors[0].startswith("ValueError: 0 xxx")
-    assert set(errors[100:]) == {"see its log"}
-    assert "more in other ways: the logs and marin status" in " ".join(reading.text.split())
+    assert set(errors[100:]) == {"see the log"}
+    assert "more with other errors: see the logs and marin status" in " ".join(reading.text.split())
 
 
 def test_what_failed_drifted_was_accepted_or_made_again_is_listed_first() -> None:
@@ -196,7 +196,7 @@ def test_a_long_run_stays_small_and_keeps_its_spike() -> None:
     page = replace(sample.page(), runs=sample.runs(random.Random(1), scale=1000))
     html = render(page)
     assert len(html.encode()) < 1_500_000
-    assert "the least and the largest value of a stretch; a figure holds 40,000 points" in html
+    assert "the minimum and the maximum of a stretch. A figure holds at most 40,000 points" in html
 
 
 def test_equal_pages_give_equal_bytes_in_any_process(whole: str) -> None:
@@ -218,10 +218,10 @@ def test_one_look_says_what_was_asked_what_came_out_and_what_it_cost(whole: str)
     order = [
         "does trading Dolmino math",
         evaluation.answer,
-        "Can I believe it?",
+        "Reasons to doubt",
         *evaluation.doubts,
         "Contamination: found",
-        "tokens trained on",
+        "training tokens",
         *evaluation.next,
         "Bison saw the test items in OLMES form.",  # found stands before inconclusive
         "Linear batches are visibly correlated.",
@@ -316,7 +316,8 @@ def test_mixtures_show_first_what_the_arms_differ_in(whole: str) -> None:
     reading = Reading(whole)
     heads = next(row for row in reading.rows if row and row[0] == "source")
     assert [" ".join(each.split()) for each in heads[1:]] == [
-        "all arms, from 0", "Bison, from 160", "Mantis, from 160", "Mantis, from 174", "Mantis − Bison, points",
+        "all arms, from step 0", "Bison, from step 160", "Mantis, from step 160", "Mantis, from step 174",
+        "Mantis − Bison, points",
     ]  # fmt: skip
     assert reading.row("nemotron_cc/medium")[1:] == ["30.69", "21.48", "21.48", "21.48", "0.00"]
     assert reading.row("dolmino_math")[1:] == ["", "11.09", "", "", "−11.09"]
@@ -328,7 +329,7 @@ def test_mixtures_show_first_what_the_arms_differ_in(whole: str) -> None:
 
 def test_stages_that_all_arms_share_stand_once_as_a_bar_of_families(whole: str) -> None:
     first, *_ = sample.page().strips
-    assert first.name == "all arms, from 0"
+    assert first.name == "all arms, from step 0"
     assert [name for name, _ in first.parts] == ["nemotron_cc", "others"]
     assert sum(share for _, share in first.parts) == pytest.approx(1.0)
 
@@ -344,7 +345,7 @@ def test_a_picture_of_an_operator_is_in_the_page_and_no_script_of_it_runs() -> N
 def test_a_section_that_failed_is_a_warning_with_what_to_type() -> None:
     page = replace(sample.page(), sections=(Trouble("compare/a", "KeyError: 'rows' (operators.pages.compare)"),))
     text = " ".join(Reading(render(page)).text.split())
-    assert "The section of compare/a could not be drawn: KeyError: 'rows' (operators.pages.compare)." in text
+    assert "marin could not draw the section of compare/a: KeyError: 'rows' (operators.pages.compare)." in text
     assert "marin cat compare/a" in text
 
 

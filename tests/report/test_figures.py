@@ -165,4 +165,4 @@ def test_any_template_may_draw_curves() -> None:
     assert [run["name"] for data in reading.data for run in data["runs"]] == ["a"]
     assert drawn.count('<figure class="curves">') == 1
     assert "<dose>" in reading.text
-    assert "drawn by a script" in reading.text
+    assert "A script draws this part" in reading.text

@@ -109,7 +109,7 @@ def test_what_was_planned_stands_over_what_happened(tmp_path: Path) -> None:
     begin = cells.index(["guarded"])
     heads = next(row for row in reversed(cells[:begin]) if "steps" in row)[1:]
     planned, happened = (dict(zip(heads, cells[begin + n][1:], strict=True)) for n in (1, 2))
-    assert [cells[begin + n][0] for n in (1, 2)] == ["planned", "happened"]
+    assert [cells[begin + n][0] for n in (1, 2)] == ["planned", "actual"]
     exactly = {"steps": "0–39", "tokens": "480", "batch": "1 → 2", "learning rate": "0 → 0.0001"}
     assert planned == exactly | {
         "data": "web 75.0%, code 25.0%", "machines": "h100, 8 chips", "tokens/s": "0.316", "MFU": "40%",
@@ -139,7 +139,7 @@ def test_shares_that_whole_sequences_miss_are_as_planned(tmp_path: Path) -> None
     arm = replace(arms_of(Learn, arm=1e-4)["arm"], data=Stages({0: Mixture({web: 0.66, code: 0.34})}))
     page = describe(run(str(tmp_path / "store"), arm=arm), Path(__file__), Scale.REHEARSAL, "once")
     assert [row for row in page.trainings[0].rows if isinstance(row, list)][1].count("as planned") == 1
-    assert page.trainings[0].title == "Plan and outcome: nothing not as planned"
+    assert page.trainings[0].title == "Plan and outcome: nothing off plan"
 
 
 class Fails(Learn, op="page-fails"):
@@ -151,7 +151,7 @@ def test_what_a_training_planned_that_failed_is_there(tmp_path: Path) -> None:
     done = run(str(tmp_path / "store"), **arms_of(Fails, arm=1e-3))
     reading = Reading(render(describe(done, Path(__file__), Scale.REHEARSAL, "once")))
     assert reading.row("planned")[1:5] == ["0–39", "480", "1 → 2", "0 → 0.001"]
-    assert not any(reading.row("happened")[1:])
+    assert not any(reading.row("actual")[1:])
 
 
 class Spiky(Learn, op="page-spiky"):

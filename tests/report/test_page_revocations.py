@@ -41,11 +41,11 @@ def test_a_page_carries_a_banner_while_what_it_shows_is_revoked(prefix: str) -> 
     assert stamp_pages(store) == [".marin/pages/both-rehearsal.html"]
     assert stamp_pages(store) == []
     page = page_of(prefix, "both")
-    assert "1 of 2 results must not be relied on" in page
-    assert "<b>mixed</b> rests on outputs that were declared bad" in page
+    assert "do not use 1 of 2 results" in page
+    assert "<b>mixed</b> depends on outputs that somebody revoked" in page
     assert "toy-write/math was revoked by" in page
     assert "holds &lt;test&gt; items. On this page: toy-write/math, toy-join/mi&lt;b&gt;xed." in page
-    assert "declared bad" not in page_of(prefix, "clean")
+    assert "that somebody revoked" not in page_of(prefix, "clean")
     withdraw(store, of(prefix, MATH), "it does not")
     assert stamp_pages(store) == [".marin/pages/both-rehearsal.html"]
     assert page_of(prefix, "both") == before
@@ -58,7 +58,7 @@ def test_a_page_that_is_written_after_the_revocation_has_the_banner_too(tmp_path
     write_page(ended, Path("both.py"), Scale.REHEARSAL, "x")  # of a run that was under way
     assert "1 of 2 results" in page_of(prefix, "both")
     write_page(run(prefix, clean=CLEAN), Path("clean.py"), Scale.REHEARSAL, "x")
-    assert "declared bad" not in page_of(prefix, "clean")
+    assert "that somebody revoked" not in page_of(prefix, "clean")
 
 
 def test_what_a_page_of_many_steps_says_of_its_outputs_is_short(tmp_path: Path) -> None:
@@ -110,7 +110,7 @@ def test_the_command_marks_pages_and_says_which(tmp_path: Path) -> None:
     marin("revoke", "say/say", "--because", "loud", "--dry-run", *where)
     assert page.read_text() == before
     assert f"now says so: {page}" in marin("revoke", "say/say", "--because", "loud", *where)
-    assert "<b>end</b> rests on" in page.read_text()
+    assert "<b>end</b> depends on" in page.read_text()
     told = json.loads(marin("revoke", "say/say", "--withdraw", "--because", "quiet", "--json", *where))
     assert told["pages"] == [str(page)]
     assert page.read_text() == before
@@ -125,7 +125,7 @@ def test_a_revocation_that_a_mirror_brings_is_on_the_pages_there(tmp_path: Path)
     shutil.copytree(project.store, there)
     marin("revoke", "repeat", "--because", "said twice", *where)
     (page,) = (there / ".marin/pages").glob("*.html")
-    assert "declared bad" not in page.read_text()
+    assert "that somebody revoked" not in page.read_text()
     marin("mirror", "say", "--from", str(project.store), "--to", str(there))  # which is not revoked, and there already
     assert "said twice" in page.read_text()
     assert not bring_revocations(Store(str(project.store)), Store(str(there)))

@@ -61,7 +61,7 @@ def test_a_section_that_fails_is_a_warning_and_no_failed_run(study: Path) -> Non
     module = study / "study/pages/drop_short.py"
     module.write_text(module.read_text().replace("words[0]", "words[10**9]"))
     text = " ".join(Reading(page_of(study)).text.split())
-    assert re.search(r"section of drop-short/\S+ could not be drawn: IndexError: .* \(study.pages.drop_short\)", text)
+    assert re.search(r"could not draw the section of drop-short/\S+: IndexError: .* \(study.pages.drop_short\)", text)
     module.write_text("import nothing_of_that_name\n")
     assert "ModuleNotFoundError: No module named 'nothing_of_that_name'" in Reading(page_of(study)).text
     (study / "study/pages/__init__.py").write_text("1 / 0\n")

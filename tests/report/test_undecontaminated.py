@@ -37,8 +37,8 @@ def test_the_planted_fault_of_1529_is_found_in_its_arm_at_both_scales():
         assert found.runs == {"all_math": ["bison"]}
         assert found.sources > 20
         said = found.sentence()
-        assert said.startswith("Not decontaminated: all_math (bison). It reached the tokenizer as it was; the other ")
-        assert f"the other {found.sources - 1} sources" in said
+        assert said.startswith("Not decontaminated: all_math (bison). This source reached the tokenizer without ")
+        assert f"the other {found.sources - 1} training sources" in said
 
 
 def test_pinned_text_counts_as_it_is_and_a_pinned_tokenizer_is_no_text():
@@ -55,7 +55,7 @@ def test_pinned_text_counts_as_it_is_and_a_pinned_tokenizer_is_no_text():
 
 def test_what_all_is_well_says():
     found = Undecontaminated({}, 3, {}, evaluated=True)
-    assert (found.sentence(), found.doubt) == ("All 3 sources that were trained on passed through decontamination.", "")
+    assert (found.sentence(), found.doubt) == ("All 3 training sources were decontaminated.", "")
     assert Undecontaminated({}, 0, {}).sentence() == ""
 
 
@@ -99,9 +99,9 @@ def test_text_that_was_freed_of_other_items_than_those_that_are_asked_is_named()
         assert (found.runs, list(found.missed.values())) == ({}, [["web"]])
         assert found.doubt == found.sentence()
         [test] = scores.evaluated_on()
-        asked = f"It did not search for all evaluations of the model: {test.label or test.name} (1 source: web)."
+        asked = f"did not search for every evaluation of the model: {test.label or test.name} (1 source: web)."
         assert asked in found.sentence()
-        assert "name them in Decontaminate(against=…)" in found.sentence()
+        assert "add them to Decontaminate(against=…)" in found.sentence()
 
 
 def test_whoever_looks_for_the_items_or_for_others_of_the_same_files_has_looked():
@@ -130,10 +130,10 @@ def test_the_plan_says_it_before_anything_runs_and_the_audit_of_the_scores(tmp_p
     console = Console(record=True, width=200, file=io.StringIO())
     print_plan(console, plan)
     said = shown(console)
-    assert "note: The source that was trained on passed through decontamination. It did not search for all" in said
-    assert "evaluations of the model: mmlu (1 source: web)" in said
+    assert "note: The training source was decontaminated. Decontamination did not search for every" in said
+    assert "evaluation of the model: mmlu (1 source: web)" in said
     claims = [claim.text for claim in audit_plans(plan.store, [plan]).claims if claim.subject == "undecontaminated"]
-    assert claims == ["the model has read web, which no step searched for mmlu"]
+    assert claims == ["the model read web; no step searched this text for mmlu"]
 
 
 def shown(console: Console) -> str:

@@ -48,21 +48,21 @@ def test_documents_and_bytes_by_step_with_reasons(tmp_path: Path) -> None:
     kept = Filter(documents=once, quality=rules, label="kept")
     half = EveryOther(documents=kept, label="half")
     read = Reading(page_of(str(tmp_path / "store"), half=half))
-    assert "Where the text went" in read.text
+    assert "Removed text" in read.text
     assert "Text removed by each operator" not in read.text, "three steps need no sum"
     assert read.row("exact-dedup/once")[1:4] == ["11", "1", "9.1"]
     assert read.row("filter/kept")[1:5] == ["10", "2", "20.0", "96.5"]
     assert read.row("filter/kept")[-1] == "too_few_words 1, too_many_words 1"
     assert read.row("every-other-of-a-test/half")[1:4] == ["8", "4", "50.0"]
     assert read.row("every-other-of-a-test/half")[-1] == "without a reason 4"
-    at = [read.text.index(name, read.text.index("Where the text went")) for name in ("filter/kept", "exact-dedup/once")]
+    at = [read.text.index(name, read.text.index("Removed text")) for name in ("filter/kept", "exact-dedup/once")]
     assert at == sorted(at), "what took the largest share of the text comes first"
 
 
 def test_the_parts_of_a_split_took_nothing_out(tmp_path: Path) -> None:
     text = books(tmp_path / "books")
     parts = {part.value: Split(documents=text, part=part, holdout=0.3, label=part.value) for part in Part}
-    assert "Where the text went" not in page_of(str(tmp_path / "store"), **parts)
+    assert "Removed text" not in page_of(str(tmp_path / "store"), **parts)
 
 
 def test_many_steps_are_summed_by_operator(tmp_path: Path) -> None:
@@ -80,4 +80,4 @@ def test_many_steps_are_summed_by_operator(tmp_path: Path) -> None:
 
 def test_without_a_loss_there_is_no_section(tmp_path: Path) -> None:
     page = page_of(str(tmp_path / "store"), books=books(tmp_path / "books"), one=Write(text="a", label="a"))
-    assert "Where the text went" not in page
+    assert "Removed text" not in page

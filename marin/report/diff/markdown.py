@@ -27,9 +27,9 @@ ROWS = 10  # of one mixture
 OWN = frozenset({"first_step", "end_step", "start", "watch", "version"})  # fields that any two trainings may differ in
 SEVERAL = 4  # steps of one operator that are named one by one
 WORDS = {
-    StepChange.REUSED: "reused as they are",
+    StepChange.REUSED: "reused",
     StepChange.CHANGED: "changed",
-    StepChange.FOLLOWS: "only follow their inputs",
+    StepChange.FOLLOWS: "with changed inputs only",
     StepChange.NEW: "new",
     StepChange.GONE: "gone",
 }
@@ -52,7 +52,7 @@ def report(
 ) -> str:
     """Return the report. store: prefix, "" for none. committed, drifted: identities there. every: shorten nothing."""
     if difference.is_empty:
-        parts = [[line(f"nothing differs: the same {len(difference.steps)} steps, fields and code")]]
+        parts = [[line(f"no difference: the same {len(difference.steps)} steps, fields and code")]]
     else:
         operators = _counted(each.step.op for each in difference.having(StepChange.FOLLOWS))
         follow = [line(operators)] if operators else []
@@ -61,8 +61,8 @@ def report(
             _section("Changed", _changed(difference, every)),
             _section("New", _by_label(difference.having(StepChange.NEW), every)),
             _section("Gone", _by_label(difference.having(StepChange.GONE), every)),
-            _section("New trainings, compared with those that they continue", _gone_on(difference, every)),
-            _section("Only follow their inputs (and run only if those bytes change)", follow),
+            _section("New trainings, compared with the trainings that they continue", _gone_on(difference, every)),
+            _section("Changed inputs only (a step runs only if the bytes of an input change)", follow),
             _section("Code", _code(difference, every)),
             _section("Not part of identity", _execution(difference, every)),
             _section("Training", _costs(difference)),
@@ -103,14 +103,14 @@ def _summary(difference: Difference) -> Iterator[str]:
     same = [name for name in new.results if old.results.get(name) == new.results[name]]
     results = {
         "new results": [name for name in new.results if name not in old.results] if old.steps else [],
-        "results gone": [name for name in old.results if name not in new.results] if new.steps else [],
-        "results untouched": same if len(same) < len(new.results) else [],
+        "removed results": [name for name in old.results if name not in new.results] if new.steps else [],
+        "unchanged results": same if len(same) < len(new.results) else [],
     }
     yield from (line(f"{what}: {', '.join(names)}") for what, names in results.items() if names)
     if old.steps and new.steps and old.issue != new.issue:
         yield line(f"issue: {old.issue} → {new.issue}")
     if old.steps and new.steps and old.question != new.question:
-        yield line("the question has other words")
+        yield line("the wording of the question changed")
 
 
 def _changed(difference: Difference, every: bool) -> Iterator[str]:
@@ -168,8 +168,8 @@ def _gone_on(difference: Difference, every: bool) -> Iterator[str]:
             continue
         first, end = (new.fields.get(name) for name in ("first_step", "end_step"))
         steps = f", steps {first:,} to {end:,}" if isinstance(first, int) and isinstance(end, int) else ""
-        yield line(f"{new.name} goes on from {before.name}{steps}")
-        yield from list(apart(compare_steps(before, new, {}), every)) or [line("as it was", deep=True)]
+        yield line(f"{new.name} continues {before.name}{steps}")
+        yield from list(apart(compare_steps(before, new, {}), every)) or [line("no change", deep=True)]
 
 
 def apart(step: StepDifference, every: bool) -> Iterator[str]:
@@ -206,14 +206,14 @@ def _code(difference: Difference, every: bool) -> Iterator[str]:
     for changes in alike.values():
         change = changes[0]
         kept = "all" if len(change.drifts) == len(change.builds) else f"{len(change.drifts)} of them"
-        drifts = f", {kept} at the same identity" if change.drifts else ""
+        drifts = f", {kept} with the same identity" if change.drifts else ""
         units = _names([each.unit for each in changes], every)
         used = _counted(step.op for step in change.builds)
         yield line(f"{units} {HOW.get(change.how, change.how)}: used by {used}{drifts}")
     if drifting:
         yield line(
-            f"{len(drifting)} steps keep their identity, but other code builds them; where they are committed, a run "
-            "stops until you raise a version, rebuild them, or accept the drift"
+            f"{len(drifting)} steps keep their identity although their code changed; if their outputs are committed, a "
+            "run stops until you raise a version, rebuild them, or accept the drift"
         )
 
 
@@ -273,7 +273,7 @@ def _store(difference: Difference, store: str, committed: Collection[str], drift
             there = f"{left.committed} of {len(side.steps)} steps committed"
             yield line(f"{name}: {there}, {len(left.to_run)} to run{trained}")
     if store and drifted:
-        yield line(f"{len(drifted)} committed outputs were built by the earlier code: they drift")
+        yield line(f"{len(drifted)} committed outputs were built by the earlier code and have drifted")
 
 
 def _counted(operators: Iterable[str]) -> str:

@@ -75,7 +75,7 @@ def describe(run: Run, source: Path, scale: Scale, command: str) -> model.Experi
 def _cost(run: Run, trainings: Iterable[StepResult]) -> Iterator[tuple[str, str]]:
     trained = [made for result in trainings if (made := training_of(result.step)) is not None]
     if trained:
-        yield "tokens trained on", write_count(sum(made.work.tokens for made in trained))
+        yield "training tokens", write_count(sum(made.work.tokens for made in trained))
         yield "training FLOPs", f"{sum(made.work.flops for made in trained):.2e}"
     if hours := [made.chip_hours for made in trained if made.chip_hours is not None]:
         yield "chip-hours", f"{sum(hours):,.{0 if sum(hours) >= 100 else 2}f}"
@@ -130,7 +130,7 @@ def _claims(run: Run, result: StepResult) -> Iterator[Claim]:
         if text.startswith(PACKAGE):
             yield Claim(Grade.KNOWN, "other package version", text)
         elif text.startswith(UNSEEN):
-            yield Claim(Grade.KNOWN, "not wholly observed", text)
+            yield Claim(Grade.KNOWN, "partly observed", text)
         else:
             yield Claim(Grade.KNOWN, "drift accepted" if "drift accepted" in text else "note", text)
     for line in run.plan.experiment.changes.get(result.step.identity, ()):
@@ -150,7 +150,7 @@ def _row(run: Run, result: StepResult) -> model.StepRow:
         op=step.op,
         identity=step.identity,
         status=Status.SKIPPED if result.status in (Status.WAITING, Status.NOT_NEEDED) else result.status,
-        reason=result.reason + (f"; the bytes of {record.attempt}" if record is not None and record.alias_of else ""),
+        reason=result.reason + (f"; its bytes: {record.attempt}" if record is not None and record.alias_of else ""),
         seconds=record.provenance.seconds if record is not None else result.seconds or None,
         inputs=[dependency.name for dependency in step.dependencies],
         output=f"{store.prefix}/{record.attempt}" if record is not None else "",
@@ -180,7 +180,7 @@ class Passage:
 
 
 def where_text_went(run: Run) -> Iterator[Section]:
-    """Yield a section if any step kept less text than it read."""
+    """Yield a section on removed text if any step kept less text than it read."""
     found = [passage for result in run.results.values() if (passage := _passage(run, result)) is not None]
     passages = [each for each in found if each.left < each.documents or each.bytes_left < (each.bytes or 0)]
     if not passages:
@@ -195,10 +195,10 @@ def where_text_went(run: Run) -> Iterator[Section]:
     steps = sorted(passages, key=lambda each: -_gone([each]))
     blocks.append(
         _stage_table(
-            "Text removed by each step, most first", [_stage_row(each.name, [each]) for each in steps], bool(blocks)
+            "Text removed by each step, largest first", [_stage_row(each.name, [each]) for each in steps], bool(blocks)
         )
     )
-    yield Section(title="Where the text went", blocks=blocks)
+    yield Section(title="Removed text", blocks=blocks)
 
 
 def _passage(run: Run, result: StepResult) -> Passage | None:
@@ -264,8 +264,8 @@ def _stage_table(title: str, rows: Sequence[Row], folded: bool = False) -> Table
         Column("documents read"),
         Column("removed"),
         Column("% of documents", digits=1),
-        Column("% of bytes", digits=1, hint="includes removed parts of documents that stay"),
-        Column("left"),
-        Column("why", hint="documents by reason"),
+        Column("% of bytes", digits=1, hint="includes removed parts of kept documents"),
+        Column("bytes left"),
+        Column("reasons", hint="removed documents by reason"),
     ]
     return Table(title=title, columns=columns, rows=rows, folded=folded)

@@ -26,7 +26,7 @@ class Stage:
 
     @property
     def name(self) -> str:
-        return f"{self.arm or 'all arms'}, from {self.first:,}"
+        return f"{self.arm or 'all arms'}, from step {self.first:,}"
 
 
 def stages(trainings: Iterable[Training]) -> list[Stage]:

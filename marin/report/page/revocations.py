@@ -114,17 +114,17 @@ def _banner(shown: dict[str, Any], taint: Taint) -> str:
 
 def _html(by_reason: dict[str, list[str]], results: list[str], of: int, outputs: int) -> str:
     if results:
-        title = f"Revoked: {len(results)} of {counted(of, 'result')} must not be relied on"
-        rest = "rest" if len(results) > 1 else "rests"
-        about = f"<b>{escape(', '.join(results))}</b> {rest} on outputs that were declared bad"
+        title = f"Revoked: do not use {len(results)} of {counted(of, 'result')}"
+        rest = "depend" if len(results) > 1 else "depends"
+        about = f"<b>{escape(', '.join(results))}</b> {rest} on outputs that somebody revoked"
     else:
         title = f"Revoked: {counted(outputs, 'output')} on this page"
-        about = "No result rests on outputs that were declared bad"
+        about = "No result depends on the outputs that somebody revoked"
     lines = [
         f"<li>{escape(reason)}. On this page: {escape(listed(names, NAMED))}.</li>"
         for reason, names in by_reason.items()
     ]
     return (
-        f'\n<section class="alarm" id="revoked">\n<h2>✕ {escape(title)}</h2>\n<p>{about} after this page was made; '
-        f"every plan that needs them is refused.</p>\n<ul>\n" + "\n".join(lines) + "\n</ul>\n</section>\n"
+        f'\n<section class="alarm" id="revoked">\n<h2>✕ {escape(title)}</h2>\n<p>{about} after this page was written. '
+        f"marin refuses every plan that needs these outputs.</p>\n<ul>\n" + "\n".join(lines) + "\n</ul>\n</section>\n"
     )

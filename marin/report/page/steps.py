@@ -14,7 +14,7 @@ from marin.report.page.model import StepRow
 from marin.report.words import grouped
 
 FEW = 2  # claims of one subject that a step repeats
-GENERAL = ("other package version", "not wholly observed", "note")  # often true of many steps: none stands apart
+GENERAL = ("other package version", "partly observed", "note")  # often true of many steps: none stands apart
 MOST_NAMED = 12
 SHORT = 12  # digits of an identity
 INLINE = 5  # inputs; a longer list is stored once for all steps that have it
@@ -62,7 +62,7 @@ def lines(claims: Sequence[Claim]) -> list[str]:
     """Return the claims of one step, in lines. More than FEW claims of one subject become a count."""
     found: list[str] = []
     for subject, texts in grouped((claim.subject, claim.text) for claim in claims).items():
-        many = f"{len(texts)} × {subject}: see Trust"
+        many = f"{len(texts)} × {subject}: see Notes on outputs"
         found += [f"{subject}: {text}" for text in texts] if len(texts) <= FEW else [many]
     return found
 
@@ -87,7 +87,7 @@ def columns(steps: Sequence[StepRow], prefix: str) -> dict[str, Any]:
             for step in steps
         ],
         "error": {
-            at: texts[cut(step.error, ERROR) if step.error in errors else "see its log"]
+            at: texts[cut(step.error, ERROR) if step.error in errors else "see the log"]
             for at, step in enumerate(steps)
             if step.error
         },

@@ -116,7 +116,7 @@ def _events(of: Training) -> Iterator[Mark]:
         yield Mark(run=of.name, step=step, text=f"batch {size}")
     for (_, before), (step, shares) in pairwise(of.stages):
         added = sorted(shares.keys() - before.keys())
-        yield Mark(run=of.name, step=step, text=f"adds {', '.join(added)}" if added else "other shares")
+        yield Mark(run=of.name, step=step, text=f"adds {', '.join(added)}" if added else "shares change")
     for row in of.rows[1:]:  # the first row compares with another run; the table of differences shows that
         if changed := [text for text in row.get("changed", ()) if not text.startswith(PLANNED)]:
             more = f", {len(changed) - SHOWN} more" if len(changed) > SHOWN else ""
@@ -157,16 +157,16 @@ def accounts(trainings: Iterable[Training]) -> Iterator[Table]:
         after = f", after {each.phase.after}" if each.phase is not None and each.phase.after else ""
         rows.append(Heading(f"{each.step.label}{after}", arm=each.arm))
         rows.append(["planned", *(planned.get(column, "") for column in columns)])
-        rows.append(["happened", *(_happened_cell(planned, happened, column) for column in columns)])
+        rows.append(["actual", *(_happened_cell(planned, happened, column) for column in columns)])
     if columns:
         other = sum(isinstance(cell, Bold) for row in rows if not isinstance(row, Heading) for cell in row)
         yield Table(
-            title=f"Plan and outcome: {counted(other, 'cell') if other else 'nothing'} not as planned",
+            title=f"Plan and outcome: {counted(other, 'cell') if other else 'nothing'} off plan",
             columns=[Column(name) for name in ("", *columns)],
             rows=rows,
-            note="Loss in nats per token: of the first step, and the mean over the last twentieth of the steps. "
-            "tokens/s and MFU: medians over steps; planned values are estimates. Time: of the steps alone. Data: share "
-            f"of sequences, largest sources. Bold: not as planned; a source may be off by {WHOLE} sequences.",
+            note="Loss in nats per token: at the first step → mean over the last 5 % of the steps. tokens/s and MFU: "
+            "medians over steps; planned values are estimates. Time: the steps alone. Data: shares of sequences, "
+            f"largest sources. Bold: differs from the plan; for a source, by more than {WHOLE} sequences.",
             folded=True,
         )
 
@@ -205,7 +205,7 @@ def settings(trainings: Iterable[Training]) -> Iterator[Table]:
         yield Table(title="Fields that differ", columns=[Column(name) for name in ("field", *runs)], rows=rows)
     if alike := {name: next(iter(each.values())) for name, each in values.items() if name not in apart}:
         yield Table(
-            title=f"{counted(len(alike), 'field')} that {'they share' if apart else 'are set'}",
+            title=f"Trainings: {counted(len(alike), 'field')} that {'they share' if apart else 'are set'}",
             columns=[Column("field"), Column("value")],
             rows=[[name, text or "—"] for name, text in alike.items()],
             folded=True,
@@ -219,7 +219,7 @@ def what_they_write(trainings: Iterable[Training]) -> Iterator[Section]:
         if each.wrote:
             tables.append(written_table(each.name, each.wrote, folded=bool(tables)))
     if tables:
-        yield Section(title="What it writes", blocks=tables)
+        yield Section(title="Samples", blocks=tables)
 
 
 def _flat(name: str, value: Any) -> Iterator[tuple[str, str]]:

@@ -65,7 +65,7 @@ def trainings(looked: Looked) -> list[Training]:
 def curves_page(looked: Looked, known: Sequence[Training], runs: Sequence[str], metric: str) -> dict[str, Any]:
     """Return the page. runs: beginnings of identities. Colours go by name, so that they stay when a training begins."""
     chosen = [each for each in known if any(each.identity.startswith(run) for run in runs if run)]
-    left_out = f"{len(chosen) - MOST} of them are left out: at most {MOST} fit into a plot"
+    left_out = f"trainings left out: {len(chosen) - MOST}; a plot holds at most {MOST}"
     problems = [left_out] if len(chosen) > MOST else []
     read: list[tuple[Training, list[dict[str, Any]]]] = []
     for training in sorted(chosen[:MOST], key=lambda each: each.name):
@@ -77,7 +77,7 @@ def curves_page(looked: Looked, known: Sequence[Training], runs: Sequence[str], 
     found = [(training, [row for row in rows if metric in row and "step" in row]) for training, rows in read]
     for (training, rows), (_, points) in zip(read, found, strict=True):
         if not points:
-            problems.append(f"{training.name} has no {metric} by step: {', '.join(_numbers(rows)) or 'nothing'}")
+            problems.append(f"{training.name} has no {metric} by step; it has {', '.join(_numbers(rows)) or 'nothing'}")
     found = [(training, points) for training, points in found if points]
     values = [[_number(row[metric]) for row in points] for _, points in found]
     return {

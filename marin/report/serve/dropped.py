@@ -38,7 +38,7 @@ def dropped_page(looked: Looked, record: Record, reason: str, first: int, kept_f
     source = next((each for each in read if each is not None and each.kind == "documents"), None)
     details = [json.loads(detail) for *_, detail in rows]
     wanted = {identifier for _, identifier, *_ in rows} | {str(each.get("of")) for each in details}
-    texts, missing = dict[str, str](), "" if source is not None else "none of its inputs holds documents"
+    texts, missing = dict[str, str](), "" if source is not None else "no input of this step holds documents"
     if source is not None:
         try:
             texts, missing = _texts(looked.store.output(source), wanted, {name for name, *_ in rows})

@@ -54,14 +54,14 @@ class Looked:
         or several.
         """
         if len(identity) < SHORTEST or not set(identity) <= set("0123456789abcdef"):
-            raise UnknownStep(f"{identity[:80]!r} is no identity: wanted at least {SHORTEST} of its digits, 0-9a-f")
+            raise UnknownStep(f"{identity[:80]!r} is not an identity; give at least {SHORTEST} digits of one, 0-9a-f")
         former = {output.identity: record for output, record in self.lineage.records.items()}
         records = {**former, **self.inventory.records}
         known = records.keys() | self.inventory.leased | self.inventory.damage.keys()
         found = sorted(each for each in known if each.startswith(identity))
         if len(found) != 1:
             advice = "give more digits" if found else "see the list of outputs"
-            raise UnknownStep(f"{identity} begins the identity of {counted(len(found), 'step')} here; {advice}")
+            raise UnknownStep(f"{counted(len(found), 'step')} in this store begin with {identity}; {advice}")
         return found[0], records.get(found[0])
 
     def is_committed(self, record: Record) -> bool:
@@ -93,10 +93,10 @@ class Looked:
             found = self.store.verify(record, Check.SIZES)
             if stamp and not found and stamp != self.store.stamp(record):
                 compare = f"`marin audit {record.identity[:12]} --bytes` compares the bytes"
-                text = f"its files were touched or copied since they were committed: {compare}"
+                text = f"somebody touched or copied the files after the commit: {compare}"
                 yield Claim(Grade.DOUBTFUL, "not compared", text)
         except (MarinError, OSError) as error:
             found = [str(error)]
         if (more := len(found) - SHOWN_FAULTS) > 0:
-            found[SHOWN_FAULTS:] = [f"and {more} more such faults; `marin audit --bytes` lists them"]
+            found[SHOWN_FAULTS:] = [f"and {more} more faults; `marin audit --bytes` lists them"]
         yield from (Claim(Grade.UNTRUSTED, "damaged", fault) for fault in found)

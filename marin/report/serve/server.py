@@ -64,7 +64,7 @@ class _Handler(BaseHTTPRequestHandler):
         path, _, query = self.path.partition("?")
         parts = [unquote(part, errors="surrogateescape") for part in path.split("/")[1:]]
         if len(hosts) != 1 or not LOOPBACK.fullmatch(hosts[0].strip()):
-            self.send_error(HTTPStatus.MISDIRECTED_REQUEST, "this is answered only as 127.0.0.1 or localhost")
+            self.send_error(HTTPStatus.MISDIRECTED_REQUEST, "this server answers only as 127.0.0.1 or localhost")
         elif not path.startswith("/") or not hmac.compare_digest(_bytes(parts[0]), _bytes(self.server.token)):
             self.send_error(HTTPStatus.FORBIDDEN, "open the whole address that `marin serve` printed")
         else:
@@ -74,7 +74,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
         if code == HTTPStatus.NOT_IMPLEMENTED:  # the parent's answer to a method without a do_…
-            code, message = HTTPStatus.METHOD_NOT_ALLOWED, "everything here is for reading: GET and HEAD"
+            code, message = HTTPStatus.METHOD_NOT_ALLOWED, "this server is read-only; use GET or HEAD"
         text = message or HTTPStatus(code).phrase
         self._send(Answer(f"{text}\n".encode(errors="replace"), status=code, kind="text/plain; charset=utf-8"))
 

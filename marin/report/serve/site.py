@@ -65,7 +65,7 @@ class Query:
         """Return a number, at least 0. Raises BadField."""
         given = self.text(name)
         if given and not re.fullmatch(r"\d{1,15}", given, re.ASCII):
-            raise BadField(f"{name} is {given[:40]!r}; wanted a whole number from 0 on")
+            raise BadField(f"{name} is {given[:40]!r}; wanted a whole number, 0 or more")
         return int(given) if given else default
 
 
@@ -96,13 +96,13 @@ class Site:
             return self._answer(parts, Query(query))
         except MarinError as error:
             if isinstance(error, UnknownStep):
-                return self._error(HTTPStatus.NOT_FOUND, "Not there", str(error))
+                return self._error(HTTPStatus.NOT_FOUND, "Not found", str(error))
             status = HTTPStatus.BAD_REQUEST if isinstance(error, BadField) else HTTPStatus.INTERNAL_SERVER_ERROR
-            return self._error(status, "This cannot be shown", str(error))
+            return self._error(status, "marin cannot show this", str(error))
         except Exception as error:  # a fault of one view must not end the others
             LOG.error(redacted(traceback.format_exc()).replace(self.base, "/…/"))
             text = f"{type(error).__name__}: {error}"
-            return self._error(HTTPStatus.INTERNAL_SERVER_ERROR, "This view failed; the others may work", text)
+            return self._error(HTTPStatus.INTERNAL_SERVER_ERROR, "This view failed; other views may work", text)
 
     def _look(self) -> Looked:
         """Return a look at the store that is not too old."""
@@ -149,7 +149,7 @@ class Site:
             case ["step", identity, view, *path]:
                 return self._step(identity, view, "/".join(path), query)
             case _:
-                raise UnknownStep("there is no such page; begin at the top of this one")
+                raise UnknownStep("this page does not exist; use the links at the top")
 
     def _step(self, identity: str, view: str, path: str, query: Query) -> Answer:
         """Return one view of a step's output."""
@@ -160,7 +160,7 @@ class Site:
             name = record.name if record is not None else whole[:12]
             return self._page("text.html", look=looked, record=record, title=f"{name}: log", text=log, cut=cut)
         if record is None or not (looked.is_committed(record) or view == "record"):
-            raise UnknownStep(f"nothing is committed now for {whole[:12]} that this view could show; see its own page")
+            raise UnknownStep(f"{whole[:12]} has no committed output for this view; see the page of the step")
         known: dict[str, Any] = {
             "look": looked,
             "record": record,

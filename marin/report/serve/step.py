@@ -75,7 +75,7 @@ def _wrote(store: Store, folder: str) -> Table | None:
     lines: list[dict[str, Any]] = []
     with suppress(CorruptRecord):  # another part of the page reports damage
         lines = parse_metrics(content or b"", SAMPLES)
-    return written_table("What it writes", lines) if lines else None
+    return written_table("Samples", lines) if lines else None
 
 
 def _views(record: Record) -> list[tuple[str, str]]:

@@ -1,12 +1,12 @@
-// Figures of curves: panels below one another with one axis. Dragging zooms all of them, a double click shows all.
+// Figures of curves: panels below one another with one x axis. Dragging zooms all panels, a double click zooms out.
 const SIDE = 58; // CSS pixels left of a panel
-const LINE = 15; // of a line of text
-const MOST_ROWS = 6; // of names of marks
-const MOST_ENDS = 8; // runs; of more, only the line of values says which is which
+const LINE = 15; // CSS pixels: height of a line of text
+const MOST_ROWS = 6; // rows for the names of marks
+const MOST_ENDS = 8; // runs named at the right end; with more, only the line of values names them
 const DASHES = [[], [7, 3], [2, 3], [8, 3, 2, 3], [12, 4], [4, 4]];
 const FONT = '12px system-ui, -apple-system, "Segoe UI", Roboto, "Noto Sans", "DejaVu Sans", sans-serif';
 const WINDOWS = [1, 3, 5, 9, 17, 33, 65, 129, 257, 513, 1025, 2049, 4097]; // steps that a running mean covers
-const PRINTED = 690; // CSS pixels of a sheet's text
+const PRINTED = 690; // CSS pixels: width of the text on a printed sheet
 
 const variable = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 const colourOf = (run) => variable(run.paint);
@@ -27,7 +27,7 @@ const sums = (values) => {
   return values.map((value) => (total += value));
 };
 
-// The mean of each value and its neighbours, of fewer at the ends; gaps stay.
+// Returns the mean of each value and its neighbours, with fewer neighbours at the ends. Gaps stay.
 const runningMean = (values, over) => {
   const half = Math.floor(over / 2);
   const total = sums([0, ...values.map((value) => value ?? 0)]);
@@ -39,7 +39,7 @@ const runningMean = (values, over) => {
   });
 };
 
-// Where in ascending values the one nearest to a given one is.
+// Returns the index of the value nearest to `wanted`. values: ascending.
 const nearest = (values, wanted) => {
   let low = 0;
   let high = values.length - 1;
@@ -120,7 +120,7 @@ class Figure {
   }
 
   draw() {
-    if (this.width() === 0) return; // inside of something closed
+    if (this.width() === 0) return; // the figure is inside a closed fold
     for (const chart of this.charts) chart.destroy();
     const { data, state } = this;
     const shown = data.runs.filter((run) => !state.armsOnly || run.colour !== null);
@@ -214,7 +214,7 @@ class Figure {
     };
   }
 
-  // Of the loss, its first steps and rare spikes do not set the scale; with a logarithmic axis everything is there.
+  // The first steps and rare spikes of the loss do not set the scale. A logarithmic axis shows all values.
   range(u, panel, runs, isFirst) {
     const { min, max } = u.scales.x;
     const cutting = isFirst && this.data.is_training && !this.state.log;
@@ -238,7 +238,7 @@ class Figure {
     return [isFirst ? low - margin : low, high + margin];
   }
 
-  // What the lines are at a place, with room for it also while the pointer is elsewhere; names once for all panels.
+  // Shows the values at x. Their place stays while the pointer is elsewhere. Only the first panel shows the names.
   say(place, panel, runs, x, isFirst) {
     const parts = runs.map((run) => {
       const at = x === null || x < run.here[0] || x > run.here.at(-1) ? -1 : nearest(run.here, x);
@@ -258,7 +258,7 @@ class Figure {
     place.replaceChildren(make("strong", {}, panel), ...parts, isFirst ? make("em", {}, where) : "");
   }
 
-  // Where on the axis a step is.
+  // Returns the place of a step on the axis.
   placeOf(step) {
     if (this.state.axis === "step") return step;
     const steps = this.data.axes[0];
@@ -269,12 +269,12 @@ class Figure {
     return before.length ? Math.max(...before) : this.from;
   }
 
-  // Where a place would be if nothing was zoomed, before there is a chart that knows.
+  // Returns the pixel of a place without zoom. It is needed before a chart exists.
   guess(x) {
     return SIDE + ((x - this.from) / (this.to - this.from || 1)) * (this.width() - SIDE - this.right);
   }
 
-  // The marks with where their names stand: right of their line or left of it, in the first row that has room.
+  // Returns the marks with the places of their names: right or left of the line, in the first row that has room.
   stacked(position) {
     const [left, right] = [SIDE, this.width() - this.right];
     const ends = [];
@@ -297,7 +297,7 @@ class Figure {
     return `${text.slice(0, length)}…`;
   }
 
-  // uPlot draws in the pixels of the screen; what is drawn here is measured in those of CSS.
+  // uPlot draws in screen pixels; `paint` draws in CSS pixels.
   inCss(u, paint) {
     const { ctx, bbox } = u;
     const ratio = uPlot.pxRatio;
@@ -342,7 +342,7 @@ class Figure {
       for (const mark of marks) {
         mark.y = names + LINE * (mark.row + 0.5);
         mark.isNamed = isFirst && mark.row >= 0 && mark.y < box.top;
-        if (marks.find((other) => other.x === mark.x) !== mark) continue; // dashes over dashes would be a line
+        if (marks.find((other) => other.x === mark.x) !== mark) continue; // two dashed lines would look solid
         ctx.strokeStyle = variable(mark.bad ? "--failed" : "--muted");
         ctx.beginPath();
         ctx.moveTo(mark.x, mark.isNamed ? mark.y - LINE / 2 : box.top);
@@ -368,7 +368,7 @@ class Figure {
     });
   }
 
-  // The names of the lines right of them, a line of text apart.
+  // Draws the names of the lines at their right ends, at least a line of text apart.
   drawEnds(u, runs) {
     this.inCss(u, (ctx, box) => {
       const lowest = box.top + box.height;

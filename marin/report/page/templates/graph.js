@@ -1,5 +1,5 @@
-// The graph: boxes that dagre places, lines between them; pointing at a box lights what leads to it and comes of it.
-const BOX = 134; // CSS pixels; NARROW where that is too wide
+// The graph: boxes that dagre places, and lines between them. Pointing at a box lights its inputs and its readers.
+const BOX = 134; // CSS pixels; NARROW if the graph would be too wide
 const NARROW = 100;
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -23,7 +23,7 @@ class Graph {
     });
   }
 
-  // Returns how wide it is.
+  // Places the boxes and returns the width of the graph.
   arrange(width) {
     const graph = new dagre.graphlib.Graph();
     graph.setGraph({ rankdir: "TB", nodesep: 8, edgesep: 6, ranksep: 22, marginx: 1, marginy: 1 });
@@ -45,7 +45,7 @@ class Graph {
     return whole;
   }
 
-  // Through the middles between dagre's points, which are the corners.
+  // Returns a path through the midpoints between dagre's points. dagre's points become rounded corners.
   curve(points) {
     const [first, ...rest] = points.map(({ x, y }) => [Math.round(x), Math.round(y)]);
     const bends = rest

@@ -1,7 +1,7 @@
 "use strict";
 document.documentElement.classList.add("scripted");
 
-// An element with attributes and what is in it; texts stay texts.
+// Returns an element with attributes and content. A string stays text, never HTML.
 const make = (name, attributes = {}, ...inside) => {
   const made = document.createElement(name);
   for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
@@ -9,7 +9,7 @@ const make = (name, attributes = {}, ...inside) => {
   return made;
 };
 
-// Data stand in script elements as JSON; where they are long as a string: base64 of gzip of it.
+// Returns the data of a script element: JSON, or for long data a string with base64 of gzipped JSON.
 const unpack = async (element) => {
   const value = JSON.parse(element.textContent);
   if (typeof value !== "string") return value;

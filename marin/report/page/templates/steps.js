@@ -1,4 +1,4 @@
-// The list of steps: by operator, those that took longest first, 50 at a time; a link to #s12 opens that step.
+// The list of steps: by operator, the longest first, 50 at a time. A link to #s12 opens step 12.
 const AT_ONCE = 50;
 const UNSETTLED = ["failed", "stopped", "running"];
 
@@ -46,7 +46,7 @@ class Steps {
     const unsettled = this.steps.filter((step) => UNSETTLED.includes(step.status) || apart.has(step.at));
     const first = make("div");
     if (unsettled.length) {
-      first.append(make("h3", {}, "Failed, changed, accepted or made again"));
+      first.append(make("h3", {}, "Failed, unfinished, changed or rebuilt"));
       this.fill(first, this.sorted(unsettled));
     }
     const found = make("div");
@@ -72,7 +72,7 @@ class Steps {
     this.follow();
   }
 
-  // What failed first, then what took longest.
+  // Failed, stopped and running steps come first, then the steps that took longest.
   sorted(steps) {
     const rank = (step) => (UNSETTLED.includes(step.status) ? UNSETTLED.indexOf(step.status) : UNSETTLED.length);
     return steps.toSorted((a, b) => rank(a) - rank(b) || (b.seconds ?? 0) - (a.seconds ?? 0));
@@ -137,7 +137,7 @@ class Steps {
     if (step.output) add("output", make("span", { class: "path" }, step.output));
     for (const [name, value] of step.facts) add(name, value);
     if (step.log) add("log", this.log(step));
-    for (const note of step.notes) add("trust", note);
+    for (const note of step.notes) add("note", note);
     return step.error ? [list, make("pre", {}, step.error)] : [list];
   }
 
@@ -157,7 +157,7 @@ class Steps {
     return path.startsWith("/") ? make("a", { href, class: "path" }, step.log) : make("span", { class: "path" }, path);
   }
 
-  // The step that the address names stands open above the list.
+  // Shows the step in the address, opened, above the list.
   follow() {
     const step = this.steps[location.hash.match(/^#s(\d+)$/)?.[1]];
     this.linked.replaceChildren();
