@@ -197,9 +197,9 @@ class Section:
     """A section of a page. title: its heading. Other fields also go to other places of the page.
 
     answer: one sentence that answers the experiment's question, without paths of metrics; for the first card. more:
-    further sentences of the answer. picture: the answer drawn in a few rows, beside the answer. doubts: reasons not to
-    believe the answer yet; for the second card. next: experiments that would tell more. finding, verdict: for a section
-    that argues one thing; the page repeats them below the cards.
+    further sentences of the answer. picture: the answer drawn in a few rows, beside the answer. doubts: reasons to
+    doubt the answer; for the second card. next: experiments that would tell more. finding, verdict: for a section that
+    argues one thing; the page repeats them below the cards.
     """
 
     title: str

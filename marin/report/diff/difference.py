@@ -215,7 +215,7 @@ class ToRun:
 
 
 def to_run(side: DescribedExperiment, committed: Collection[str]) -> ToRun:
-    """Return what a side still has to run. committed: identities in the store. It spares inputs of committed steps."""
+    """Return the steps that a side still has to run, without inputs of committed steps. committed: identities."""
     needed = set(side.results.values()) - set(committed)
     for step in reversed(side.steps):  # inputs come before their readers
         if step.identity in needed:
@@ -252,7 +252,7 @@ class FieldChange:
 
 @dataclass(frozen=True)
 class MixtureChange:
-    """Shares by source name, before and after. One of them is empty if the mixture is new or gone."""
+    """Shares by source name, before and after. A new mixture has no shares before; a removed mixture has none after."""
 
     place: str
     old: dict[str, float]

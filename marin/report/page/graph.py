@@ -86,8 +86,8 @@ def _folded[T](items: Sequence[T], keys: Sequence[Callable[[T], Hashable]], most
 def _boxes(steps: Sequence[StepRow], inputs: Sequence[Sequence[int]]) -> list[list[int]]:
     """Return the steps of each box.
 
-    Steps of one operator share a box if equally many steps of that operator come before each. An operator with few
-    steps has a box for each.
+    Steps of one operator share a box if the same number of that operator's steps comes before each one. An operator
+    with few steps has a box for each step.
     """
     number = Counter(step.op for step in steps)
     after: list[dict[str, int]] = []  # by operator, how many of its steps lie on the way to this step

@@ -59,10 +59,10 @@ class ExperimentPage:
     issue: int | None = None
     issue_url: str = ""
     prefix: str = ""
-    doubts: Sequence[str] = ()  # reasons not to believe the answer, beside those of sections
+    doubts: Sequence[str] = ()  # reasons to doubt the answer; sections may have more
     provenance: Mapping[str, str] = field(default_factory=dict[str, str])  # printed as given, by name
     answer: Sequence[str] = ()  # first the sentence that answers the question, then others; sections may have more
-    next_steps: Sequence[str] = ()  # ways to learn more, beside those that sections name
+    next_steps: Sequence[str] = ()  # ways to learn more; sections may have more
     arms: Sequence[str] = ()  # in the order of their colours; runs and blocks use the same names
     sections: Sequence[Section | Trouble] = ()
     steps: Sequence[StepRow] = ()

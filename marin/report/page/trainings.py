@@ -125,7 +125,7 @@ def _events(of: Training) -> Iterator[Mark]:
 
 
 def phases(trainings: Iterable[Training], arms: Sequence[str]) -> list[Stretch]:
-    """Return the stretches of steps that runs share. Each is named for its runs, or for what the arms do there."""
+    """Return the stretches of steps that runs share. A stretch is named for its runs, or for the work of the arms."""
     spans = sorted(grouped((each.span, each.step) for each in trainings).items())
     return [Stretch(first, end, _phase_name(runs, first, arms)) for (first, end), runs in spans]
 

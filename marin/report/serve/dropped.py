@@ -48,8 +48,8 @@ def dropped_page(looked: Looked, record: Record, reason: str, first: int, kept_f
     documents: list[dict[str, Any]] = []
     for (_, identifier, why, detail), facts in zip(rows, details, strict=True):
         original = texts.get(str(facts.get("of")))
-        evidence = [("it is a copy of", original)] if original is not None else []
-        evidence += [(f"it holds {hit[1]}", items[hit]) for hit in sorted(_hits(facts) & items.keys())[:ITEMS]]
+        evidence = [("copy of this document", original)] if original is not None else []
+        evidence += [(f"holds test item {hit[1]}", items[hit]) for hit in sorted(_hits(facts) & items.keys())[:ITEMS]]
         documents.append(
             {
                 "reason": why,

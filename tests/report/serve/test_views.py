@@ -262,11 +262,11 @@ class TestDropped:
         assert page.count(f". {reason}") == min(count, 10)
         more = browser.get(at(NEAR, "dropped?from=10&kept=3")).read.text
         assert "11. near_duplicate" in more
-        assert "It is a copy of:" in more
+        assert "Copy of this document:" in more
 
     def test_a_document_that_holds_a_test_item_beside_the_item(self, browser: Browser) -> None:
         page = browser.get(at(CLEAN, "dropped")).read.text
-        assert "It holds item-7:" in page
+        assert "Holds test item item-7:" in page
         assert f"{ITEM}\n→ the answer is 7" in page
         assert f"They asked: {ITEM}" in page
 
