@@ -1,4 +1,4 @@
-"""LoRA on a Levanter model: adapters are added, trained alone, and merged into the weights. See marin.training.lora."""
+"""LoRA on a Levanter model: add adapters, train them alone, merge them into the weights. See marin.training.lora."""
 
 # pyright: basic
 from __future__ import annotations
@@ -22,7 +22,10 @@ from marin.training.lora import LoRA
 
 
 class _NoDropout(eqx.Module):
-    """Levanter's has a truth value in it, which plain jax.jit traces and Python then asks for."""
+    """A layer that does nothing, in place of Levanter's dropout.
+
+    Levanter's dropout holds a truth value. Plain jax.jit traces this value, and Python code then fails to test it.
+    """
 
     is_active: ClassVar[bool] = False
 
@@ -31,7 +34,7 @@ class _NoDropout(eqx.Module):
 
 
 def with_adapters(model: Any, lora: LoRA, key: Any) -> Any:
-    """The model with fresh adapters, which change nothing yet. key: a JAX random key."""
+    """Return the model with fresh adapters, which change nothing yet. key: a JAX random key."""
     config = LoraConfig(
         target_modules=list(lora.modules), r=lora.rank, alpha=lora.alpha, a_init_mode="random", zero_init_b=True
     )
@@ -43,14 +46,14 @@ def with_adapters(model: Any, lora: LoRA, key: Any) -> Any:
 
 
 def trainable(model: Any) -> Any:
-    """Levanter's filter of what is trained: the adapters."""
+    """Return Levanter's filter of the parameters to train: the adapters."""
     return lora_trainable_params_filter(model)
 
 
 def frozen(model: Any) -> Any:
-    """The model, of which the adapters alone have gradients.
+    """Return the model with gradients for the adapters only.
 
-    Levanter takes gradients of all weights and leaves out those that are not trained; so none are computed.
+    Levanter would compute the gradients of all weights and then drop the gradients of untrained ones.
     """
     own, adapters = partition_lora_params(model)
     return combine_lora_params(jax.tree.map(jax.lax.stop_gradient, own), adapters)
@@ -65,12 +68,15 @@ def own_weights_of(model: Any) -> Any:
 
 
 def with_merged_adapters(own: Any, adapters: Any) -> Any:
-    """The model with W + (alpha / rank) · B · A in place of each W and its adapter."""
+    """Return the model with W + (alpha / rank) · B · A in place of each W and its adapter."""
     return merge_lora_modules(combine_lora_params(own, adapters))
 
 
 def converted(model: Any, dtype: Any) -> Any:
-    """The model with weights of another type, array by array, so that both never lie there whole."""
+    """Return the model with weights of another type.
+
+    The conversion goes array by array and deletes each old array, so memory never holds both models whole.
+    """
 
     def one(leaf: Any) -> Any:
         if not eqx.is_inexact_array(leaf) or leaf.dtype == dtype:

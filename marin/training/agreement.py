@@ -1,6 +1,6 @@
-"""What the processes of a run agree on at the end of each step: to save because it is time, or to stop.
+"""The agreement between the processes of a run at the end of each step: go on, save because it is time, or stop.
 
-They must all do the same at the same step, or they wait for each other for ever.
+All processes must do the same at the same step, or they wait for each other for ever.
 """
 
 # pyright: basic
@@ -16,7 +16,7 @@ from jax.experimental import multihost_utils
 
 
 class Wish(IntEnum):
-    """The greater one holds."""
+    """A process's wish for the next step. The greatest wish of all processes holds."""
 
     GO_ON = 0
     SAVE = 1
@@ -24,10 +24,11 @@ class Wish(IntEnum):
 
 
 class Agreement:
-    """minutes: between checkpoints at most, by the first process's clock; None for no such bound.
+    """The common decision of a run's processes after each step.
 
-    From now on SIGTERM, with which a machine is taken away, is a wish to stop. Made after jax.distributed is
-    initialized, which has a handler of its own.
+    minutes: the most minutes between two checkpoints, by the first process's clock; None for no limit. From the
+    construction on, SIGTERM (the machine is being taken away) is a wish to stop. Construct an Agreement after
+    jax.distributed is initialized, because jax.distributed installs a handler of its own.
     """
 
     def __init__(self, minutes: float | None) -> None:
@@ -37,7 +38,7 @@ class Agreement:
         signal.signal(signal.SIGTERM, self._on_signal)
 
     def wish(self) -> Wish:
-        """After a step; every process of the run calls it after every step."""
+        """Return the common wish after a step. Every process of the run must call this after every step."""
         mine = Wish.GO_ON
         if self._seconds is not None and jax.process_index() == 0 and time.monotonic() - self._saved >= self._seconds:
             mine = Wish.SAVE
@@ -48,7 +49,7 @@ class Agreement:
         return mine
 
     def saved(self) -> None:
-        """A checkpoint was begun: the next one may wait."""
+        """Restart the clock of ``minutes``: a checkpoint was begun."""
         self._saved = time.monotonic()
 
     def _on_signal(self, _number: int, _frame: object) -> None:

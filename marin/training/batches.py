@@ -1,8 +1,8 @@
-"""Batches of a run: sequence i of our own data order, as the examples that Levanter trains on.
+"""Batches of a run: sequence i of marin's data order, as the examples that Levanter trains on.
 
-Stateless: the batch of a step depends on nothing but the step, so resuming needs no replay. Batches are made ahead of
-the step that trains on them, so that a store that is far away is waited for only if it is slower than the training.
-Shapes: b sequences of a batch, n of them, t tokens.
+Stateless: the batch of a step depends on nothing but the step, so resuming needs no replay. A thread prepares batches
+ahead of the training, so the training waits for a distant store only if the store is slower than the training.
+Shapes: b sequences of a batch, n sequences, t tokens.
 """
 
 # pyright: basic
@@ -19,12 +19,12 @@ Index = np.ndarray
 
 
 class Order(Protocol):
-    """As marin.data.order.DataOrder."""
+    """The part of marin.data.order.DataOrder that this module uses."""
 
     names: tuple[str, ...]
 
     def at(self, indices: Index) -> tuple[Index, Index]:
-        """Global sequence numbers → (source number, sequence number within that source), (n,) each."""
+        """Map global sequence numbers to (source number, sequence number within that source), (n,) each."""
         ...
 
 
@@ -35,9 +35,10 @@ class Store(Protocol):
 
 
 class Batches:
-    """stores: as the order numbers its sources.
+    """The batches of a run, by optimizer step.
 
-    eos: token id after which attention starts anew, None for attention across documents.
+    stores: in the order's numbering of its sources. eos: the token id that ends a document; no token after it attends
+    to one before. None for attention across documents.
     """
 
     def __init__(
@@ -49,11 +50,11 @@ class Batches:
         self._batch_axis = trainer.config.batch_axis_name or "batch"
 
     def numbers(self, step: int) -> np.ndarray:
-        """Global numbers of the sequences in the batch of a step: (b,) int64."""
+        """Return the global numbers of the sequences in the batch of a step: (b,) int64."""
         return np.arange(self._schedule.sequences_before(step), self._schedule.sequences_before(step + 1))
 
     def tokens(self, numbers: Index) -> np.ndarray:
-        """(n,) global sequence numbers → (n, t) int32."""
+        """Return the tokens of (n,) global sequence numbers: (n, t) int32."""
         sources, sequences = self._order.at(numbers)
         out = np.empty((len(numbers), self._seq_len), np.int32)
         for source in np.unique(sources):
@@ -62,9 +63,9 @@ class Batches:
         return out
 
     def weights(self, numbers: Index) -> np.ndarray:
-        """Weight of the loss at each position, which is that of the token after it: (n,) → (n, t) float32.
+        """Return the loss weight of each position, which is the weight of the next token: (n,) → (n, t) float32.
 
-        Of a sequence in which every token counts, the last position has one, too: Levanter leaves it out itself.
+        The last position has weight 1, although no token follows: Levanter leaves this position out itself.
         """
         sources, sequences = self._order.at(numbers)
         out = np.ones((len(numbers), self._seq_len), np.float32)
@@ -74,12 +75,12 @@ class Batches:
         return out
 
     def source_counts(self, step: int) -> dict[str, int]:
-        """How many sequences of the batch come from each source, by name; sources without any are left out."""
+        """Return the number of the batch's sequences from each source, by name, without sources that have none."""
         counts = np.bincount(self._order.at(self.numbers(step))[0], minlength=len(self._stores))
         return {name: int(n) for name, n in sorted(zip(self._order.names, counts, strict=True)) if n}
 
     def example(self, step: int) -> Any:
-        """The LmExample of a step; each process reads only the rows that its devices hold, each of them once."""
+        """Return the LmExample of a step. Each process reads only the rows that its devices hold, each row once."""
         import haliax
         import jax
         from levanter.layers.attention import AttentionMask
@@ -111,11 +112,11 @@ class Batches:
         )
 
     def examples(self, first: int, end: int) -> Iterator[Any]:
-        """Of the steps first … end - 1."""
+        """Return the examples of the steps first … end - 1."""
         return map(self.example, range(first, end))
 
     def ahead(self, first: int, end: int) -> Iterator[Any]:
-        """The same, made in a thread. What goes wrong there is raised here."""
+        """Yield the same examples, prepared in a thread. An error in the thread is raised here."""
         from levanter.utils.background_iterable import BackgroundIterator
 
         found = BackgroundIterator(self.examples(first, end), AHEAD)
@@ -126,7 +127,7 @@ class Batches:
 
 
 def segments(tokens: np.ndarray, eos: int | None) -> np.ndarray:
-    """Number of the document that each token belongs to, from 0 in each row: (n, t) → (n, t) int32.
+    """Return the number of each token's document, from 0 in each row: (n, t) → (n, t) int32.
 
     The end-of-sequence token belongs to the document that it ends.
     """

@@ -1,8 +1,8 @@
 """Checkpoints in S3-compatible stores that do not give every bucket a host of its own (MinIO, Ceph, a test's server).
 
-Levanter tells TensorStore to look for a bucket at ``bucket.host`` of ``AWS_ENDPOINT_URL``. Where there is no such host
-TensorStore tries again for many minutes, and training seems to hang at its first checkpoint. There the bucket is part
-of the path, which is how the store's other clients find it.
+Levanter tells TensorStore to look for a bucket at ``bucket.host`` of ``AWS_ENDPOINT_URL``. If this host does not
+exist, TensorStore retries for many minutes, and training seems to hang at its first checkpoint. In that case marin
+puts the bucket into the path, as the store's other clients do.
 """
 
 # pyright: basic
@@ -16,7 +16,7 @@ from typing import Any
 
 
 def find_buckets() -> None:
-    """From now on Levanter finds buckets either way. Raises nothing; once is enough."""
+    """Make Levanter find buckets by host or by path, from now on. Raises nothing; one call is enough."""
     from levanter import tensorstore_serialization as levanter
 
     if not isinstance(levanter.build_kvstore_spec, _Found):

@@ -1,20 +1,20 @@
-"""Checkpoint directories: their layout, and what can be known of one without importing Levanter.
+"""Checkpoint directories: their layout, and the operations that need no Levanter.
 
 ::
 
     checkpoint.json           Facts, and size and digest of every other file; written last: its presence means complete
     metrics.jsonl             one line for each optimizer step up to this one
-    samples.jsonl             what it wrote up to this one, where a Watch has prompts: see marin.training.writing
+    samples.jsonl             samples up to this step, if a Watch has prompts: see marin.training.writing
     metadata.json             Levanter's own marker
     manifest.json             name, shape and type of every array
     manifest.ocdbt, d/, …     the arrays (tensorstore, OCDBT):
         model/…               weights
-        opt_state/…           optimizer state, with the history that clipping and skipping look at
+        opt_state/…           optimizer state, with the history that clipping and skipping use
         model_averaging/…     moving average of the weights, if the recipe keeps one
         step, training_key
 
-A run keeps its checkpoints side by side as ``step-160``, ``step-170`` … One with adapters (LoRA) keeps below
-``model/`` and ``opt_state/`` only theirs; its output has the weights that they are merged into, and no optimizer state.
+A run keeps its checkpoints side by side as ``step-160``, ``step-170`` … A run with adapters (LoRA) keeps only the
+adapters' arrays below ``model/`` and ``opt_state/``. Its output holds the merged weights, and no optimizer state.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ STEP_NAME = re.compile(r"step-(\d+)/")
 
 @dataclass(frozen=True, kw_only=True)
 class Origin:
-    """Where the weights of a model come from that marin did not train.
+    """The origin of weights that marin did not train.
 
-    source: ``hf:owner/name@commit``, or the URL of a folder. licence: as its card names it, None if it names none.
-    tokenizer: SHA-256 of its tokenizer.json. entries: of the tokenizer; the embedding may have more rows. stored: type
-    of the numbers there, "BF16".
+    source: ``hf:owner/name@commit``, or the URL of a folder. licence: as the model card names it, None if the card
+    names none. tokenizer: SHA-256 of tokenizer.json. entries: number of the tokenizer's entries; the embedding may have
+    more rows. stored: number type in the source's files, "BF16".
     """
 
     source: str
@@ -62,15 +62,15 @@ class Origin:
 
 @dataclass(frozen=True, kw_only=True)
 class Facts:
-    """What a checkpoint says of itself.
+    """The facts that a checkpoint's marker records.
 
-    step: optimizer steps done, all phases. tokens: trained on so far, all phases. loss: of the last
-    step. averaged: whether a moving average of the weights is stored. finite: whether every number was
-    looked at before it was written, and none was NaN or infinite. optimizer, schedule: with which it was
-    trained. settings: everything that the run was set to, see marin.training.settings. before: the token id that stood
-    before each text. Older checkpoints know none of these five. origin: of a model that was trained elsewhere, whose
-    steps, tokens and loss are 0, 0 and None. lora: the adapters that were trained and merged into these weights, None
-    where all weights were trained.
+    step: optimizer steps done, all phases. tokens: tokens trained on so far, all phases. loss: loss of the last step.
+    averaged: whether the checkpoint stores a moving average of the weights. finite: whether the run checked every
+    number before writing it, and found no NaN or infinity. optimizer, schedule: the run's recipe and learning rate.
+    settings: all settings of the run, see marin.training.settings. before: the token id in front of each text. Older
+    checkpoints lack these five (finite to before). origin: set for a model that was trained elsewhere; its step, tokens
+    and loss are 0, 0 and None. lora: the adapters that were trained and merged into these weights, None if all weights
+    were trained.
     """
 
     step: int
@@ -89,7 +89,7 @@ class Facts:
 
     @property
     def separate_documents(self) -> bool:
-        """Whether attention stopped at the end of a document."""
+        """Return whether attention stopped at the end of a document."""
         return bool(self.settings.get("separate_documents"))
 
     @property
@@ -99,7 +99,7 @@ class Facts:
 
 @dataclass(frozen=True, kw_only=True)
 class _Marker:
-    """files: size and xxh3-128 digest (None on object stores) by name."""
+    """The content of checkpoint.json. files: size and xxh3-128 digest (None on object stores) by name."""
 
     format: int
     facts: Facts
@@ -107,7 +107,7 @@ class _Marker:
 
 
 def read_facts(directory: Directory) -> Facts:
-    """Raises UnreadableCheckpoint if there is no complete checkpoint in the directory."""
+    """Return the facts of a checkpoint. Raises UnreadableCheckpoint if the directory holds no complete checkpoint."""
     return _read_marker(directory).facts
 
 
@@ -125,7 +125,7 @@ def complete(directory: Directory, facts: Facts) -> None:
 
 
 def verify(directory: Directory) -> None:
-    """Check every file against the marker. Raises UnreadableCheckpoint naming the first that differs."""
+    """Check every file against the marker. Raises UnreadableCheckpoint naming the first file that differs."""
     present = directory.listing()
     for name, (size, digest) in _read_marker(directory).files.items():
         where = f"checkpoint {directory.url}: {name}"
@@ -147,17 +147,17 @@ def step_directory(directory: Directory, step: int) -> Directory:
 
 
 def complete_steps(directory: Directory) -> list[int]:
-    """Steps with a complete checkpoint below ``directory``, ascending."""
+    """Return the steps with a complete checkpoint below ``directory``, ascending."""
     return sorted(step for step, whole in _steps(directory).items() if whole)
 
 
 def half_written_steps(directory: Directory) -> list[int]:
-    """Steps whose checkpoint was begun and never completed, ascending."""
+    """Return the steps whose checkpoint was begun and never completed, ascending."""
     return sorted(step for step, whole in _steps(directory).items() if not whole)
 
 
 def remove(directory: Directory) -> None:
-    """Delete a checkpoint: the marker first, so that a half-deleted one is never taken for whole."""
+    """Delete a checkpoint: the marker first, so that a half-deleted checkpoint never counts as complete."""
     if directory.is_local:
         (directory.path / MARKER).unlink(missing_ok=True)
         shutil.rmtree(directory.path)
@@ -171,9 +171,9 @@ def remove(directory: Directory) -> None:
 
 
 def copy(source: Directory, target: Directory) -> None:
-    """A complete checkpoint in a second place, and nothing else that lies there; the marker comes last.
+    """Copy a complete checkpoint, without other files of its directory; the marker comes last.
 
-    No second copy on one local disk, and none through this machine within one store.
+    On one local disk the copy shares the files' bytes. Within one store the bytes do not pass through this machine.
     """
     source.share(_read_marker(source).files, target)
     source.share([MARKER], target)
@@ -216,7 +216,7 @@ def _adapter() -> TypeAdapter[_Marker]:
 
 
 def _digest(directory: Directory, name: str) -> str | None:
-    # A remote checkpoint of terabytes is not read back: there, the size has to do.
+    # marin does not read back a remote checkpoint of terabytes: there, the size must be enough.
     if not directory.is_local:
         return None
     state = xxhash.xxh3_128()

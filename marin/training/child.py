@@ -1,4 +1,4 @@
-"""Work in a process of its own, seen from the one that waits for it: what it tells, prints and fails with."""
+"""Run work in a child process: pass on its events and its printed lines, and raise its errors."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from marin.fingerprint.observation.observation import Observation, Scope
 from marin.training.hanging import HangWatch
 
 LOG_LINES_SHOWN = 15
-DEBOUNCE_SECONDS = 0.5  # a scheduler and a wrapper may both pass one signal on
+DEBOUNCE_SECONDS = 0.5  # a scheduler and a wrapper may both pass on one signal
 
 
 def run_child(
@@ -37,12 +37,13 @@ def run_child(
     hanging: HangWatch,
     failed: type[errors.MarinError],
 ) -> None:
-    """Run marin.training.main on a specification to its end. log: for everything that the process prints.
+    """Run marin.training.main on a specification to its end. log: the file for everything that the child prints.
 
-    hear: is told its events, in order. printed: each of its lines, some of them only with the next event. called: in
-    messages. on_stop: is given what kills it. It dies with this process, but SIGTERM to this one goes to it first.
-    Raises what it raised, if it is an error of ours; Preempted; ProcessLost if it was killed or stood still; else
-    ``failed``. The last two have the end of the log.
+    hear: receives the child's events, in order. printed: receives each printed line, some lines only with the next
+    event. called: the child's name in messages. on_stop: receives a function that kills the child. The child dies with
+    this process. A SIGTERM to this process goes to the child first.
+    Raises the child's own error if it is a MarinError; Preempted if SIGTERM ended the child; ProcessLost if the child
+    was killed or stood still (ProcessAborted for SIGABRT); else ``failed``. The last three quote the end of the log.
     """
     lines = Printed(log)
     reading, writing = os.pipe()
@@ -83,7 +84,7 @@ def run_child(
             process.kill()
             raise
         finally:
-            # Closing its input tells the process to go, if it is still there.
+            # Closing the child's input tells it to exit, if it still runs.
             process.communicate()
     lines.tell(printed, ended=True)
     if failure is not None:
@@ -95,7 +96,7 @@ def run_child(
         raise failed(f"{failure['kind']}: {failure['message']}; the end of {log}:\n{_tail(log)}")
     if process.returncode == -signal.SIGTERM:
         raise errors.Preempted(
-            f"preempted (SIGTERM): {called} ended without a save; it goes on from the last one, if any"
+            f"preempted (SIGTERM): {called} ended without a save; the next run goes on from the last save, if any"
         )
     if process.returncode != 0:
         kind = errors.ProcessLost if process.returncode < 0 else failed
@@ -107,8 +108,10 @@ def run_child(
 
 @contextmanager
 def _passing_on_sigterm(process: subprocess.Popen[bytes]) -> Generator[None]:
-    """SIGTERM, with which a machine is taken away, goes to the training process; what it means to this one comes when
-    that has saved and ended, or at once with a second signal."""
+    """Pass SIGTERM (the machine is being taken away) on to the training process.
+
+    This process handles the signal itself once the training process has saved and ended, or at once at a second signal.
+    """
     before = signal.getsignal(signal.SIGTERM)
     if threading.current_thread() is not threading.main_thread() or before in (signal.SIG_IGN, None):
         yield
@@ -134,7 +137,7 @@ def _passing_on_sigterm(process: subprocess.Popen[bytes]) -> Generator[None]:
 
 
 class Printed:
-    """What is added to a file from now on, in whole lines."""
+    """The lines added to a log file from now on; a line counts once it is complete."""
 
     def __init__(self, log: Path) -> None:
         self._log = log
@@ -147,12 +150,12 @@ class Printed:
         whole = added if ended else added[: added.rfind(b"\n") + 1]
         self._seen += len(whole)
         for line in whole.decode(errors="replace").removesuffix("\n").split("\n") if whole else ():
-            listener(line.rstrip("\r").rpartition("\r")[2])  # of a progress bar, how it ended
+            listener(line.rstrip("\r").rpartition("\r")[2])  # a progress bar's last state
 
 
 def _how_it_ended(called: str, status: int) -> str:
     if status < 0:
-        return f"{called} was killed by signal {-status} (9 is also what running out of memory looks like)"
+        return f"{called} was killed by signal {-status} (9 may also mean that memory ran out)"
     return f"{called} ended with status {status} and without saying why"
 
 

@@ -1,7 +1,7 @@
-"""How a model and the rows of a batch lie on all chips of all hosts. Imports JAX and Levanter.
+"""The layout of a model and of a batch's rows on all chips of all hosts. Imports JAX and Levanter.
 
-Weights: the hidden dimension over the chips of a slice ("data"), a copy on each slice. With ``tensor`` > 1 so many
-chips ("model") hold a part each of every head group and of the inner dimension, too, and work on the same rows.
+Weights: the chips of a slice share the hidden dimension ("data"), and each slice has a copy. With ``tensor`` > 1,
+``tensor`` chips ("model") also share every head group and the inner dimension, and work on the same rows.
 """
 
 # pyright: basic
@@ -19,18 +19,18 @@ from haliax import Axis, NamedArray
 from jax.sharding import NamedSharding, PartitionSpec
 from levanter.utils.mesh import MeshConfig, create_mesh_from_axis_specs
 
-HIDDEN = {"embed": "data"}  # Levanter's name of the axis → that of the mesh
+HIDDEN = {"embed": "data"}  # Levanter's name of the axis → the mesh's name
 
 
 def mesh_config(tensor: int = 1) -> MeshConfig:
-    # Of its own, Levanter splits heads where they are mixed, not where they are made.
+    # By default, Levanter splits heads where attention mixes them, not where the projections make them.
     return MeshConfig(axes={"data": -1, "replica": 1, "model": tensor}, shared_mapping={"kv_head": "model"})
 
 
 class Chips:
-    """All there are, for a model that is only asked. What is the same on every host goes in, and comes out again.
+    """All chips of all hosts, for a model that only predicts.
 
-    mesh, mapping: of a training that goes on around it; of its own without.
+    Every host gives the same inputs and gets the same results. mesh, mapping: a running training's; None for new ones.
     """
 
     def __init__(self, mesh: Any = None, mapping: Mapping[str, Any] | None = None) -> None:
@@ -48,32 +48,32 @@ class Chips:
         return self.mesh.size
 
     def rounded(self, rows: int) -> int:
-        """As many, or a few more, that all chips can share."""
+        """Return ``rows`` rounded up to a multiple of the number of chips."""
         return -(-rows // self.count) * self.count
 
     def spread(self, rows: np.ndarray) -> Any:
-        """An array of which each chip holds some rows."""
+        """Return an array whose rows are spread over the chips."""
         if self.count == 1:
             return rows
         axes = PartitionSpec(self._mapping["batch"])
         return jax.make_array_from_callback(rows.shape, NamedSharding(self.mesh, axes), lambda at: rows[at])
 
     def zeros(self, axes: tuple[Axis, ...], dtype: Any) -> NamedArray:
-        """Spread by their "batch"."""
+        """Return zeros, spread over the chips along "batch"."""
         if self.count == 1:
             return haliax.zeros(axes, dtype)
         sharding = haliax.partitioning.sharding_for_axis(axes, self._mapping, self.mesh)
         return NamedArray(jax.numpy.zeros(tuple(axis.size for axis in axes), dtype, device=sharding), axes)
 
     def whole(self, result: Any) -> Any:
-        """Arrays of numpy, on every host, of what lies anywhere."""
+        """Return a result's arrays as whole numpy arrays on every host, wherever their parts lie."""
         if self.count > 1:
             result = _same(self._replicated)(result)
         return jax.tree.map(np.asarray, result)
 
     @contextmanager
     def at_work(self) -> Generator[None]:
-        """What is compiled here keeps rows where they are."""
+        """Set the mesh and the axis mapping, so that code compiled in this context keeps rows where they are."""
         if self.count == 1:
             yield
             return

@@ -1,7 +1,7 @@
 """Read the config.json of a Hugging Face model as a ModelShape. Imports transformers inside functions.
 
-marin reads an architecture once its logits equal those of transformers (tests/training/published), and refuses every
-field that may change the arithmetic and that it does not know.
+marin reads an architecture only after its logits were shown to equal transformers' logits (tests/training/published).
+It refuses every unknown field that may change the arithmetic.
 """
 
 # pyright: basic
@@ -16,10 +16,10 @@ from marin.errors import BadField, InputError
 from marin.training.model import Architecture, Llama3Rope, ModelShape
 
 CONFIG = "config.json"
-# Gemma 3 is not among them: Levanter's logits are 2.3 away from those of transformers.
-# Mistral without a sliding window computes what Llama does, and is one from here on.
+# Gemma 3 is missing: Levanter's logits are 2.3 away from transformers' logits.
+# Mistral without a sliding window computes the same as Llama, so marin treats it as Llama.
 KNOWN = {each.value: each for each in Architecture} | {"mistral": Architecture.LLAMA}
-# Fields that say something about files, programs or the way a model was made, and nothing about its arithmetic.
+# Fields about files, programs or the making of a model, not about its arithmetic.
 HARMLESS = frozenset(
     {
         "_attn_implementation",
@@ -51,16 +51,16 @@ LLAMA3_ROPE = PLAIN_ROPE | LLAMA3.keys() | {"original_max_position_embeddings"}
 
 @dataclass(frozen=True, kw_only=True)
 class PublishedConfig:
-    """The shape of a published model. rows: of its embedding, often padded beyond the tokenizer's entries."""
+    """The shape of a published model. rows: rows of its embedding, often padded beyond the tokenizer's entries."""
 
     shape: ModelShape
     rows: int
 
 
 def read_config(text: bytes | str, where: str) -> PublishedConfig:
-    """Return the shape that a config.json describes. where: what errors call the model.
+    """Return the shape that a config.json describes. where: the model's name in errors.
 
-    Raises InputError for an architecture or a field that marin does not understand, naming it.
+    Raises InputError for an architecture or a field that marin does not understand; the message names it.
     """
     import logging
 
@@ -75,7 +75,7 @@ def read_config(text: bytes | str, where: str) -> PublishedConfig:
     if kind not in KNOWN:
         raise InputError(
             f"{where} is a {kind!r} model. marin reads {', '.join(sorted(KNOWN))}, because their logits were compared "
-            "with transformers; take one of these, or train it elsewhere"
+            "with transformers' logits; take one of these, or train the model elsewhere"
         )
     fields = {name: held for name, held in written.items() if name != "model_type"}
     try:
@@ -124,8 +124,8 @@ def _must_be_understood(written: Mapping[str, Any], config: Any, where: str) -> 
     if strange:
         raise InputError(
             f"{where}/{CONFIG} has fields that marin does not know and that may change the arithmetic: "
-            f"{', '.join(f'{name} = {written[name]!r}' for name in strange)}. If you know that one does not, take it "
-            "out of a copy and read that with FolderModel"
+            f"{', '.join(f'{name} = {written[name]!r}' for name in strange)}. If you know that a field does not, "
+            "remove it from a copy and read the copy with FolderModel"
         )
 
 

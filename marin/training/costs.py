@@ -1,4 +1,4 @@
-"""What a training takes: bytes of its state, floating-point operations. Known before anything runs."""
+"""The costs of a training: bytes of its state, floating-point operations. marin knows them before anything runs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ from marin.training.optimizer import Muon, Optimizer
 
 @dataclass(frozen=True, kw_only=True)
 class Costs:
-    """lora: the adapters that are trained instead of the model's own weights. tensor: see marin.training.chips."""
+    """The memory and arithmetic of a training.
+
+    lora: the adapters that are trained instead of the model's own weights. tensor: see marin.training.chips.
+    """
 
     model: ModelShape
     vocabulary: int
@@ -23,24 +26,24 @@ class Costs:
 
     @property
     def trained(self) -> int:
-        """Parameters that the optimizer moves."""
+        """Return the number of parameters that the optimizer updates."""
         return self._parameters if self.lora is None else self.lora.parameters(self.model)
 
     @property
     def frozen(self) -> int:
-        """Parameters that stay as they are."""
+        """Return the number of parameters that the optimizer leaves as they are."""
         return 0 if self.lora is None else self._parameters
 
     @property
     def checkpoint_bytes(self) -> int:
-        """Of the output: float32 weights, Adam's two moments, and the moving average if there is one.
+        """Return the bytes of the output: float32 weights, Adam's two moments, and the moving average if there is one.
 
         With LoRA the output is the merged model, which has weights only.
         """
         if self.lora is not None:
             return 4 * self._parameters
         copies = 3 if self.optimizer.ema is None else 4
-        # Muon keeps one moment of a matrix.
+        # Muon keeps one moment per matrix parameter, not two.
         saved = self._matrices if isinstance(self.optimizer, Muon) else 0
         return 4 * (copies * self._parameters - saved)
 
@@ -50,22 +53,25 @@ class Costs:
 
     @property
     def memory_bytes(self) -> int:
-        """Of all chips together that hold one copy: weights, optimizer state and gradients; without activations."""
+        """Return the bytes of one copy on all its chips: weights, optimizer state, gradients; no activations."""
         if self.lora is not None:
-            # The model's own weights lie there as they are computed with, and in float32 when they are read and merged.
-            # Each of the chips that split a matrix has its embeddings and norms, and that factor of each adapter which
-            # goes along the hidden dimension.
+            # Memory holds the model's own weights in the type of the computation, and in float32 while they are read
+            # and merged. Each chip of a tensor group has its own copy of embeddings and norms, and of the one factor
+            # of each adapter that runs along the hidden dimension.
             more = self.tensor - 1
             frozen = self._parameters + more * (self._parameters - self._matrices)
             factors = self.model.layers * self.lora.rank * self.model.hidden * len(self.lora.modules)
             adapters = 4 * 4 * (self.trained + more * factors)
             return max(4 * frozen, BYTES[self.precision] * frozen + adapters)
-        # Of embeddings and norms each of the chips that split a matrix has a copy, with all that belongs to a weight.
+        # Each chip of a tensor group has its own copy of embeddings and norms, with their gradients and moments.
         copied = (5 if self.optimizer.ema is not None else 4) * 4 * (self._parameters - self._matrices)
         return self.checkpoint_bytes + self.gradient_bytes + (self.tensor - 1) * copied
 
     def flops_per_token(self, seq_len: int) -> float:
-        """See ModelShape.flops_per_token. A weight that is not trained has no gradient: 4 FLOPs instead of 6."""
+        """Return the training FLOPs a token, see ModelShape.flops_per_token.
+
+        A weight that is not trained has no gradient: 4 FLOPs instead of 6.
+        """
         whole = self.model.flops_per_token(self.vocabulary, seq_len)
         if self.lora is None:
             return whole

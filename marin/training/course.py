@@ -1,6 +1,6 @@
-"""The course of a run as it was written down: to which phase a step belongs, and what changes at it.
+"""The planned course of a run: the phase of each step, and the planned changes at each step.
 
-Rows of metrics.jsonl carry both, so that whoever reads only those knows what was meant to happen.
+Rows of metrics.jsonl carry both, so that a reader of the metrics alone knows the plan.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ LARGEST = 4  # sources of a mixture by name
 
 
 def phase(schedule: Schedule, step: int) -> str:
-    """What the learning rate does at a step: warmup, hold, decay, rewarmup, or floor after the last decay."""
+    """Return the learning rate's phase at a step: warmup, hold, decay, rewarmup, or floor after the last decay."""
     ramps = schedule.ramps()
     ramp = ramps[bisect_right([each.start for each in ramps], step) - 1]
     if step >= ramp.end:
@@ -29,7 +29,7 @@ def phase(schedule: Schedule, step: int) -> str:
 
 
 def guards(recipe: Optimizer) -> dict[str, Any]:
-    """What keeps a run from diverging, as its first row says it; None, False or 0 is off."""
+    """Return the guards against divergence, for the run's first row; None, False or 0 is off."""
     return {
         "max_grad_norm": recipe.max_grad_norm,
         "clip_update_norm": recipe.clip_update_norm is not None,
@@ -40,7 +40,7 @@ def guards(recipe: Optimizer) -> dict[str, Any]:
 
 
 def changes(spec: TrainingSpec) -> dict[int, list[str]]:
-    """In words, by the step at which it holds first, without the run's own first step."""
+    """Return the planned changes in words, by the first step that they affect, without the run's own first step."""
     found: dict[int, list[str]] = {}
 
     def add(step: int, text: str) -> None:
@@ -61,7 +61,7 @@ def changes(spec: TrainingSpec) -> dict[int, list[str]]:
 
 
 def begun_with(report: Mapping[str, Any] | None) -> list[str]:
-    """What the first step changes against the checkpoint that the run begins with."""
+    """Return, in words, the changes from the checkpoint that the run begins with."""
     return in_words(report["changed"] if report is not None else {})
 
 
