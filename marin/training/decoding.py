@@ -1,8 +1,8 @@
-"""Continue token sequences, greedily or by drawing, with a cache of keys and values. Imports JAX and Levanter.
+"""Continue token sequences, greedily or by sampling, with a cache of keys and values. Imports JAX and Levanter.
 
-Levanter's own engine does the same with pages; on a CPU its attention goes through every row and every token of a
-prompt one after the other. Here a batch of prompts lies side by side, padded on the left, and what all of them begin
-with is computed once.
+Levanter's own engine does the same with pages. On a CPU, its attention processes the rows and the tokens of a prompt
+one after the other. Here a batch of prompts lies side by side, padded on the left, and the prompts' common beginning is
+computed once.
 
 Shapes: B rows, Q tokens of a call, K places of the cache.
 """
@@ -24,26 +24,29 @@ from haliax import Axis, NamedArray
 
 from marin.training.chips import Chips
 
-CHUNK = 32  # places: lengths are rounded to it, and so many tokens are generated between looks at the text
-# Tokens of prompts and answers that are continued together: each keeps its keys and values, 131 kB of an 8B in bf16.
+CHUNK = 32  # places: lengths are rounded up to a multiple; marin generates 32 tokens between two looks at the text
+# Most tokens, of prompts and answers, in one batch: each token's keys and values stay in memory, 131 kB for an 8B in
+# bf16.
 CACHE_TOKENS = 16_384
 
 
 class Drawing(NamedTuple):
-    """How the tokens of each row are drawn. temperatures: (B,) float32, 0 for the likeliest token. keys: (B, 2) uint32;
-    a row's tokens are a function of its key, whatever stands beside it."""
+    """The sampling of each row. temperatures: (B,) float32, 0 for the likeliest token. keys: (B, 2) uint32.
+
+    A row's tokens depend on the row's key, not on the other rows of the batch.
+    """
 
     temperatures: Any
     keys: Any
 
 
 def drawing_key(*of: object) -> np.ndarray:
-    """(2,) uint32, a function of what it is of."""
+    """Return a random key, (2,) uint32, that depends only on the arguments."""
     return np.frombuffer(hashlib.sha256(repr(of).encode()).digest()[:8], np.uint32)
 
 
 class Cache(NamedTuple):
-    """keys, values: (layer, batch, place, kv_head, head_size)."""
+    """The keys and values of all layers: (layer, batch, place, kv_head, head_size) each."""
 
     keys: NamedArray
     values: NamedArray
@@ -63,10 +66,10 @@ def empty_cache(model: Any, rows: int, places: int, chips: Chips) -> Cache:
 
 
 def extend(model: Any, cache: Cache, tokens: Any, first: Any, common: Any, padding: Any) -> tuple[Any, Cache]:
-    """((B, Q, embed) activations, cache with these tokens in places first to first + Q).
+    """Return ((B, Q, embed) activations, cache with these tokens in the places first … first + Q - 1).
 
-    tokens: (B, Q). common: what all rows share lies in the places before. padding: (B,) places after those that are
-    empty.
+    tokens: (B, Q). common: the number of places, from 0, that hold the rows' common beginning. padding: (B,) number of
+    empty places after the common ones.
     """
     rows, count = tokens.shape
     places = first + jnp.arange(count)
@@ -79,9 +82,9 @@ def extend(model: Any, cache: Cache, tokens: Any, first: Any, common: Any, paddi
     )
 
     layers = model.transformer.layers
-    norm_first = hasattr(layers.stacked, "input_layernorm")  # OLMo 2 norms what attention and MLP give instead
+    norm_first = hasattr(layers.stacked, "input_layernorm")  # OLMo 2 norms the outputs of attention and MLP instead
 
-    # The whole cache is carried along and written to in place: a scan that gave each layer's back would copy it.
+    # The scan carries the whole cache and writes in place: returning each layer's part would copy the cache.
     def layer(carry: tuple[NamedArray, Cache], block: Any, number: NamedArray) -> tuple[NamedArray, Cache]:
         x, cache = carry
         attention = block.self_attn
@@ -110,7 +113,7 @@ def extend(model: Any, cache: Cache, tokens: Any, first: Any, common: Any, paddi
 
 
 def _placed(new: NamedArray, held: NamedArray) -> NamedArray:
-    """One layer's keys or values of new tokens, as a piece of the cache."""
+    """Return one layer's keys or values of new tokens, as a piece of the cache."""
     layer, *others = held.axes
     piece = new.rename({"position": "place"}).rearrange([axis.name for axis in others])
     return piece.broadcast_axis(layer.resize(1)).astype(held.dtype)
@@ -120,7 +123,7 @@ def _placed(new: NamedArray, held: NamedArray) -> NamedArray:
 def _fill(
     model: Any, cache: Cache, tokens: Any, first: Any, common: Any, padding: Any, drawing: Drawing | None
 ) -> tuple[Any, Cache]:
-    """((B,) the token after the last, cache)."""
+    """Add the prompts to the cache. Returns ((B,) the token after the last, cache)."""
     x, cache = extend(model, cache, tokens, first, common, padding)
     return _next(model, x["position", -1], first + tokens.shape[1] - padding, drawing), cache
 
@@ -129,7 +132,7 @@ def _fill(
 def _go_on(
     model: Any, cache: Cache, last: Any, first: Any, common: Any, padding: Any, drawing: Drawing | None
 ) -> tuple[Any, Any, Cache]:
-    """((B,) the token after those, (B, CHUNK) ``last`` and those that follow it, cache)."""
+    """Generate CHUNK tokens. Returns ((B,) the next token, (B, CHUNK) ``last`` and the tokens after it, cache)."""
 
     def step(carry: tuple[Any, Cache], number: Any) -> tuple[tuple[Any, Cache], Any]:
         token, cache = carry
@@ -141,7 +144,7 @@ def _go_on(
 
 
 def _next(model: Any, x: NamedArray, places: Any, drawing: Drawing | None) -> Any:
-    """(B,) tokens: the likeliest, or drawn. places: (B,) of theirs in each row's own sequence."""
+    """Return (B,) tokens: the likeliest, or sampled ones. places: (B,) each token's place in its row's own sequence."""
     logits = haliax.dot(x, model.get_lm_head(), axis="embed").rearrange(("batch", "vocab")).array
     likeliest = jnp.argmax(logits, axis=-1).astype(jnp.int32)
     if drawing is None:
@@ -157,7 +160,7 @@ def _next(model: Any, x: NamedArray, places: Any, drawing: Drawing | None) -> An
 
 @partial(jax.jit, static_argnums=(1, 2))
 def _spread(shared: Cache, rows: int, places: int) -> Cache:
-    """The one row of a cache in each of several rows of a longer one."""
+    """Return a longer cache of several rows, each with the shared row at its beginning."""
 
     def wider(held: NamedArray) -> NamedArray:
         axes = [axis.resize({"batch": rows, "place": places}.get(axis.name, axis.size)) for axis in held.axes]
@@ -178,14 +181,14 @@ def written_on(
     separator: int | None,
     drawing: Drawing | None = None,
 ) -> list[list[int]]:
-    """Continuations of any number of prompts: those of like length together, as many as fit into a batch.
+    """Return continuations of any number of prompts. A batch holds prompts of similar length, as many as fit.
 
-    separator: the id that nothing after it attends to, None where texts attend to all before them.
+    separator: the id that no later token attends to; None if every text attends to everything before it.
     """
     out: list[list[int]] = [[] for _ in prompts]
-    # What follows a separator does not see it.
+    # The tokens after a separator do not attend to the separator.
     prompts = [prompt[1:] if len(prompt) > 1 and prompt[0] == separator else prompt for prompt in prompts]
-    # By length, then by content, so that those with the same examples before them lie together.
+    # By length, then by content, so that prompts with the same few-shot examples lie together.
     order = sorted(range(len(prompts)), key=lambda index: (-(len(prompts[index]) // 64), prompts[index].tolist()))
     while order:
         rows = max(1, min(64, CACHE_TOKENS // (len(prompts[order[0]]) + most)))
@@ -206,9 +209,9 @@ def continued(
     chips: Chips,
     drawing: Drawing | None = None,
 ) -> list[list[int]]:
-    """Continuations of one batch, the likeliest without ``drawing``; see marin.evaluation.language_model."""
+    """Return continuations of one batch, the likeliest without ``drawing``; see marin.evaluation.language_model."""
     longest = max(map(len, prompts))
-    # The shared beginning, short of the last token of the shortest prompt; rounded, so that there are few shapes.
+    # The common beginning, without the last token of the shortest prompt; rounded, so that there are few shapes.
     alike = min(map(len, prompts)) - 1
     for prompt in prompts[1:]:
         differ = np.flatnonzero(prompt[:alike] != prompts[0][:alike])

@@ -1,4 +1,4 @@
-"""A checkpoint as a Hugging Face model. Imports JAX and Levanter: do so inside run()."""
+"""Export a checkpoint as a Hugging Face model. Imports JAX and Levanter: do so inside run()."""
 
 # pyright: basic
 from __future__ import annotations
@@ -20,13 +20,13 @@ CLASSES = {
     Architecture.QWEN2: "Qwen2ForCausalLM",
     Architecture.OLMO2: "Olmo2ForCausalLM",
 }
-WITHOUT_HEAD_WIDTH = (Architecture.QWEN2, Architecture.OLMO2)  # transformers takes it from hidden / heads
-# Levanter's own, for encoders and decoders: as a default of generation they would forbid an answer to begin.
+WITHOUT_HEAD_WIDTH = (Architecture.QWEN2, Architecture.OLMO2)  # transformers computes the width as hidden / heads
+# Levanter's defaults for encoder-decoders: as generation defaults they would suppress the first tokens of an answer.
 NOT_OURS = ("begin_suppress_tokens", "decoder_start_token_id")
 
 
 def export_name(step: int, tokens: int) -> str:
-    """``step192000-tokens3264B``: three digits below 1,000 billion tokens."""
+    """Return a name such as ``step192000-tokens3264B``, with three digits below 1,000 billion tokens."""
     billions = tokens / 1e9
     if billions >= 1000:
         return f"step{step}-tokens{billions:.0f}B"
@@ -38,8 +38,8 @@ def export_name(step: int, tokens: int) -> str:
 def tokenizer_files(tokenizer: Directory, before: int | None) -> dict[str, str]:
     """Return the tokenizer's files for a model that read ``before`` in front of each text.
 
-    A token is called bos, and is put before a text, if and only if the model was trained so. Other programs begin
-    texts with what is called bos: with a token that was never trained, all that follows is worth nothing.
+    The files name a bos token, and put it in front of a text, if and only if the model was trained so. Other programs
+    begin texts with the bos token. If this token was never trained, everything after it is worthless.
     """
     written = {name: tokenizer.read_bytes(name).decode() for name in (TOKENIZER, CONFIG)}
     content, config = (json.loads(text) for text in written.values())
@@ -69,8 +69,8 @@ def tokenizer_files(tokenizer: Directory, before: int | None) -> dict[str, str]:
 def export(source: Directory, tokenizer: Directory, folder: Path, *, averaged: bool, precision: Precision) -> None:
     """Write config.json, generation_config.json, safetensors and the tokenizer's files into a local folder.
 
-    averaged: the moving average of the weights. Raises UnreadableCheckpoint if there is none, or if the weights cannot
-    be read.
+    averaged: export the moving average of the weights. Raises UnreadableCheckpoint if the checkpoint keeps no average,
+    or if the weights cannot be read.
     """
     import jax
     import jax.numpy as jnp
@@ -83,7 +83,7 @@ def export(source: Directory, tokenizer: Directory, folder: Path, *, averaged: b
     from marin.training.levanter_model import levanter_config, load_weights
 
     for noisy in ("levanter.tensorstore_serialization", "levanter.compat.hf_checkpoints"):
-        logging.getLogger(noisy).setLevel(logging.ERROR)  # of static fields, and of what is not on the hub
+        logging.getLogger(noisy).setLevel(logging.ERROR)  # warns of static fields, and of files missing on the hub
     find_buckets()
     facts = checkpoint.read_facts(source)
     checkpoint.verify(source)
@@ -105,7 +105,7 @@ def export(source: Directory, tokenizer: Directory, folder: Path, *, averaged: b
             raise UnreadableCheckpoint(f"{source.url} holds {write_arrays(found)}; export an earlier checkpoint")
         said = {"architectures": [CLASSES[facts.model.architecture]], "dtype": dtype.dtype.name}
         if facts.model.architecture not in WITHOUT_HEAD_WIDTH:
-            said["head_dim"] = facts.model.head_size  # Levanter leaves out one that is not hidden / heads
+            said["head_dim"] = facts.model.head_size  # Levanter leaves out a width other than hidden / heads
         converter = config.hf_checkpoint_converter().with_config_overrides(said)
         converter.save_pretrained(model, str(folder), save_reference_code=False, save_tokenizer=False, dtype=dtype)
     written = folder / "config.json"

@@ -1,4 +1,4 @@
-"""Whether every number of a model or a training state is finite. Imports JAX: do so inside run()."""
+"""Find numbers that are not finite in a model or a training state. Imports JAX: do so inside run()."""
 
 # pyright: basic
 from __future__ import annotations
@@ -17,9 +17,9 @@ NAMED = 3
 
 
 def non_finite_arrays(tree: Any) -> list[str]:
-    """Paths, as a checkpoint has them, of the floating-point arrays that hold a NaN or an infinite number.
+    """Return the checkpoint paths of the floating-point arrays that hold a NaN or an infinite number.
 
-    Each array is reduced where it lies; one vector of truth values comes to the host.
+    Each device reduces its arrays in place; only one vector of truth values comes to the host.
     """
     paths = jax.tree.leaves(leaf_key_paths(tree, is_leaf=haliax.is_named_array))
     leaves = jax.tree.leaves(tree, is_leaf=haliax.is_named_array)
@@ -35,7 +35,7 @@ def non_finite_arrays(tree: Any) -> list[str]:
 
 
 def write_arrays(paths: Sequence[str]) -> str:
-    """``NaN or infinite numbers in model/lm_head/weight``: the first few names."""
+    """Return ``NaN or infinite numbers in model/lm_head/weight``, with the first few names."""
     more = f" and {len(paths) - NAMED} more" if len(paths) > NAMED else ""
     return f"NaN or infinite numbers in {', '.join(paths[:NAMED])}{more}"
 

@@ -1,9 +1,9 @@
-"""A process that trains or evaluates and stands still is found, says where it stands, and is killed.
+"""Watch a training or evaluation process: if the process hangs, write its stacks to its log and kill it.
 
-It stands still when a step takes more than ``hang_minutes``, and more than FACTOR times the median of those before it;
-at its start, where it loads, compiles and meets the others, only when that takes START_MINUTES. A part of an evaluation
-may take these, too, since parts differ. Its stacks go to its log. Of several processes that work together all stand
-still when one does: the stacks of the one differ, or it cannot even write them.
+A process hangs when a step takes more than ``hang_minutes``, and more than FACTOR times the median of earlier steps.
+The start, with loading, compiling and meeting the other processes, may take START_MINUTES. A part of an evaluation may
+also take START_MINUTES, since parts differ. If one of several cooperating processes hangs, all of them stand still: the
+culprit's stacks differ from the others', or the culprit cannot even write its stacks.
 """
 
 from __future__ import annotations
@@ -20,25 +20,28 @@ from pathlib import Path
 
 STACKS_SIGNAL = signal.SIGUSR1
 FACTOR = 20
-STEPS, FEWEST = 100, 3  # whose median it is, and how many must have been made
-START_MINUTES = 60.0  # until so many are made, if hang_minutes are not more
-STACKS_SECONDS = 2.0  # to write them
+STEPS, FEWEST = 100, 3  # most steps in the median, and the fewest steps for a median
+START_MINUTES = 60.0  # limit until FEWEST steps are done, unless hang_minutes is more
+STACKS_SECONDS = 2.0  # time to write the stacks
 LOOK_SECONDS = 0.5
 
 
 class HangWatch:
-    """minutes: None to wait for ever. last: steps done at the end, after which nobody waits; None where nobody knows.
-    unit: what a step is called."""
+    """The watch over one process.
+
+    minutes: None to wait for ever. last: number of steps at the end, after which the watch stops; None if unknown.
+    unit: the name of a step in messages.
+    """
 
     def __init__(self, minutes: float | None, last: int | None, unit: str = "step") -> None:
-        self.found = ""  # what stood still, for people
+        self.found = ""  # the message about the hang
         self._minutes, self._last, self._unit = minutes, last, unit
         self._changed = threading.Lock()
         self._seconds: deque[float] = deque(maxlen=STEPS)
         self._done, self._since, self._allowed = 0, 0.0, 0.0
 
     def step(self, done: int) -> None:
-        """One more is done."""
+        """Note that ``done`` steps are done."""
         now = time.monotonic()
         with self._changed:
             if self._done:
@@ -46,7 +49,7 @@ class HangWatch:
             self._done, self._since, self._allowed = done, now, 0.0
 
     def pause(self, seconds: float) -> None:
-        """The next step may come so much later."""
+        """Allow the next step to take ``seconds`` longer."""
         with self._changed:
             self._allowed += seconds
 
@@ -67,7 +70,7 @@ class HangWatch:
         while not over.wait(LOOK_SECONDS):
             late, looked = time.monotonic() - looked - LOOK_SECONDS, time.monotonic()
             if late > LOOK_SECONDS:
-                self.pause(late)  # who looks was stopped itself (Ctrl-Z)
+                self.pause(late)  # this watching process was stopped itself (Ctrl-Z)
             with self._changed:
                 found = self._standing()
             if found:
@@ -92,7 +95,7 @@ class HangWatch:
 
 
 def _state(process: int) -> str:
-    """What the system says of a process that does not run, where it says that."""
+    """Return the system's state of a process, for a message; "" if the system does not tell."""
     try:
         status = Path(f"/proc/{process}/status").read_text()
     except OSError:

@@ -1,6 +1,7 @@
-"""Held-out text as a running training looks at it: windows of tokens, laid out once, in one file.
+"""Held-out text for a running training: windows of tokens, laid out once, in one file.
 
-Scored as Evaluate scores a checkpoint: the same documents, windows and bytes. Shapes: R windows, T tokens.
+A training scores the text as Evaluate scores a checkpoint: the same documents, windows and bytes. Shapes: R windows, T
+tokens.
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ NAME = "held_out.npz"  # in the work in progress
 class HeldOut:
     """Windows of all domains, one domain after the other.
 
-    domains: names. bytes: of the text of each. tokens: (R, T) int32. scored: (R, T) bool, whether the token after
-    this one counts. domain: (R,) int32, the number of its domain.
+    domains: names. bytes: bytes of text of each domain. tokens: (R, T) int32. scored: (R, T) bool, whether the next
+    token counts. domain: (R,) int32, the number of each window's domain.
     """
 
     domains: tuple[str, ...]
@@ -38,13 +39,13 @@ class HeldOut:
 
     @cached_property
     def counts(self) -> npt.NDArray[np.int64]:
-        """Scored tokens of each domain."""
+        """The number of scored tokens of each domain."""
         return np.bincount(self.domain, weights=self.scored.sum(axis=1), minlength=len(self.domains)).astype(np.int64)
 
     def metrics(self, nats: npt.NDArray[np.float64]) -> dict[str, float]:
-        """From the nats of each domain: loss (nats a token) and bits per byte, of each domain and of all.
+        """Return loss (nats a token) and bits per byte, of each domain and of all, from the nats of each domain.
 
-        Without a domain's name: ``macro`` is the mean over domains; ``micro`` counts every token, or every byte.
+        Names without a domain: ``macro`` is the mean over domains; ``micro`` counts every token, or every byte.
         """
         loss, bpb = nats / self.counts, nats / math.log(2) / np.array(self.bytes)
         return {
@@ -58,7 +59,7 @@ class HeldOut:
 
 
 def lay_out(domains: Mapping[str, Sequence[str]], encoder: Encoder, window: int) -> HeldOut:
-    """Texts by domain, cut into windows of so many tokens; three quarters of a window lie between two beginnings.
+    """Cut each domain's texts into windows of ``window`` tokens; a window begins every three quarters of a window.
 
     Raises NothingScored for a domain without text.
     """
@@ -98,7 +99,7 @@ def write_held_out(directory: Directory, held_out: HeldOut) -> None:
 
 
 def read_held_out(directory: Directory, vocabulary: int) -> HeldOut:
-    """Raises InputError for tokens that a model of that vocabulary does not have."""
+    """Return the held-out text of a directory. Raises InputError for tokens outside the vocabulary."""
     with np.load(io.BytesIO(directory.read_bytes(NAME)), allow_pickle=False) as held:
         found = HeldOut(
             domains=tuple(str(name) for name in held["domains"]),

@@ -1,4 +1,4 @@
-"""Nothing asks the Hugging Face hub while a model is built or scored, whatever the libraries would like to look up."""
+"""Keep libraries from asking the Hugging Face hub while marin builds or scores a model."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ VARIABLE = "HF_HUB_OFFLINE"
 
 @contextmanager
 def hub_offline() -> Generator[None]:
-    """For this process and what it starts meanwhile; afterwards as before, so that later steps can download."""
+    """Keep this process and its new children off the hub, then restore the setting: later steps can download again."""
     from huggingface_hub import constants  # reads the variable once, when it is first imported
 
     before, constant = os.environ.get(VARIABLE), constants.HF_HUB_OFFLINE

@@ -1,6 +1,6 @@
 """Write safetensors of a Hugging Face model as a marin checkpoint, one tensor at a time.
 
-A tensor of a layer is a slice of an array that stacks all layers; every array is a reshape of what the file holds.
+marin's arrays stack all layers, so a layer's tensor becomes a slice of an array, reshaped from the file's tensor.
 Imports JAX and Levanter: do so inside run().
 """
 
@@ -26,7 +26,7 @@ from marin.training.model import ModelShape
 INDEX, SINGLE = "model.safetensors.index.json", "model.safetensors"
 WEIGHTS, STACKED = "model", "transformer/layers/stacked/"
 FLOATS = ("F64", "F32", "F16", "BF16")
-# Older programs saved what rotary positions are computed with, too.
+# Older programs also saved the frequencies of the rotary positions.
 COMPUTED = re.compile(r".*\.rotary_emb\.inv_freq")
 HEAD = "lm_head.weight"
 TOP = {
@@ -34,12 +34,12 @@ TOP = {
     "transformer/norm/weight": "model.norm.weight",
     "lm_head/weight": HEAD,
 }
-CHUNK_BYTES = 64 << 20  # of a checkpoint's arrays: what is read at once to get a part of one
+CHUNK_BYTES = 64 << 20  # of an array in a checkpoint: reading any part of a chunk reads the whole chunk
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where a tensor belongs. path: of an array below ``model/``. layer: which slice of it, None for all of it."""
+    """The place of a tensor. path: an array below ``model/``. layer: a slice of the array, None for the whole array."""
 
     path: str
     layer: int | None
@@ -47,7 +47,7 @@ class Place:
 
 
 def file_names(index: bytes | None, there: Iterable[str], where: str) -> list[str]:
-    """Return the safetensors files of a model. index: its INDEX file, if it has one. Raises InputError for none."""
+    """Return a model's safetensors files. index: the INDEX file, if there is one. Raises InputError if files miss."""
     names = set(there)
     if index is None:
         if SINGLE in names:
@@ -63,7 +63,7 @@ def file_names(index: bytes | None, there: Iterable[str], where: str) -> list[st
 
 
 def places(shape: ModelShape, rows: int) -> dict[str, Place]:
-    """Return where each tensor of a model belongs, by its name in Hugging Face's files."""
+    """Return the place of each tensor of a model, by the tensor's name in Hugging Face's files."""
     found: dict[str, Place] = {}
     for path, size in array_sizes(shape, rows).items():
         if path in TOP:
@@ -92,11 +92,11 @@ def import_weights(
     where: str,
     done: Callable[[int], object] = lambda _: None,
 ) -> Facts:
-    """Write a checkpoint from safetensors files; returns its facts, with the type of the numbers in the files.
+    """Write a checkpoint from safetensors files. Returns the checkpoint's facts, with the number type of the files.
 
-    files: name and local path of each; the next one is asked for when the one before is written. where: what errors
-    call the model. done: told how many tensors are written. Raises InputError for a tensor that is missing, unknown,
-    of another shape, of integers, or not finite.
+    files: name and local path of each file; marin asks for the next file once the one before is written. where: the
+    model's name in errors. done: receives the number of written tensors. Raises InputError for a tensor that is
+    missing, unknown, stored twice, of another shape, of integers, or not finite.
     """
     import tensorstore
     from levanter import tensorstore_serialization as levanter
@@ -148,7 +148,7 @@ def import_weights(
 def _tensors(
     files: Iterable[tuple[str, Path]], wanted: Mapping[str, Place], shape: ModelShape, where: str
 ) -> Iterator[tuple[str, np.ndarray, str]]:
-    """Each tensor as float32, with its name and stored type."""
+    """Yield each tensor as (name, float32 values, stored type)."""
     from safetensors import SafetensorError, safe_open
 
     for file, path in files:
@@ -180,7 +180,7 @@ def _tensors(
 
 
 def _folds(size: tuple[int, ...], into: tuple[int, ...]) -> bool:
-    """Whether ``size`` is ``into`` with neighbouring axes taken together."""
+    """Return whether merging neighbouring axes of ``into`` gives ``size``."""
     axes = list(into)
     for length in size:
         product = 1
@@ -192,7 +192,7 @@ def _folds(size: tuple[int, ...], into: tuple[int, ...]) -> bool:
 
 
 def _chunk(path: str, size: tuple[int, ...]) -> tuple[int, ...]:
-    """A layer is never in one chunk with another, and a chunk has at most CHUNK_BYTES."""
+    """Return the chunk shape of an array. A chunk never holds two layers, and has at most CHUNK_BYTES."""
     chunk = [1, *size[1:]] if path.startswith(STACKED) else list(size)
     for axis in range(len(chunk)):
         others = math.prod(chunk) // chunk[axis]

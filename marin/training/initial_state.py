@@ -1,4 +1,4 @@
-"""Where a run's weights and optimizer state come from: scratch, another run, or its own last checkpoint."""
+"""Make a run's first weights and optimizer state: from scratch, from another run, or from its own last checkpoint."""
 
 # pyright: basic
 from __future__ import annotations
@@ -36,18 +36,18 @@ WEIGHTS, AVERAGED, OPTIMIZER = "model", "model_averaging/model", "opt_state"
 
 
 class InitialState:
-    """Makes the state that a run begins or resumes with."""
+    """The maker of the state that a run begins or resumes with."""
 
     def __init__(self, spec: TrainingSpec, trainer: Any) -> None:
         self._spec, self._trainer = spec, trainer
-        # Arguments of what is compiled, never part of it: runs that differ in their seed share their programs.
+        # Keys are arguments of compiled programs, never constants: runs that differ in their seed share the programs.
         model_key, training_key = jax.random.split(jax.random.PRNGKey(spec.seed))
         self._keys = (model_key, training_key)
 
     def begin(self) -> tuple[TrainerState, dict[str, Any] | None]:
-        """The state after ``first_step`` steps, and the report on what another checkpoint gave to it.
+        """Return the state after ``first_step`` steps, and the report on the parts taken from another checkpoint.
 
-        Raises UnreadableCheckpoint if that checkpoint is unreadable or does not fit.
+        Raises UnreadableCheckpoint if the other checkpoint is unreadable or does not fit.
         """
         spec = self._spec
         if spec.start is None:
@@ -84,7 +84,10 @@ class InitialState:
         return state, report
 
     def resume(self, source: Directory) -> TrainerState:
-        """The state in one of the run's own checkpoints. Raises UnreadableCheckpoint, also for one with NaN in it."""
+        """Return the state in one of the run's own checkpoints.
+
+        Raises UnreadableCheckpoint, also for a checkpoint with NaN or infinite numbers.
+        """
         checkpoint.verify(source)
         if self._spec.lora is None:
             return self._load(self._fresh, source, self._keys)
@@ -97,7 +100,7 @@ class InitialState:
         return eqx.combine(saved, state)
 
     def merged(self, source: Directory) -> Any:
-        """The float32 weights that the adapters in one of the run's own checkpoints are merged into.
+        """Return the float32 weights with the adapters of one of the run's own checkpoints merged in.
 
         Raises UnreadableCheckpoint.
         """
@@ -111,10 +114,10 @@ class InitialState:
         return merge(own_weights_of(model), adapters)
 
     def _frozen_weights(self) -> Any:
-        """Those that a run with adapters begins with, which none of its own checkpoints holds."""
+        """Return the start weights of a run with adapters, which none of the run's own checkpoints holds."""
         assert self._spec.start is not None
         source = Directory(self._spec.start.checkpoint)
-        # Read straight to where they stay: a compiled program would hold them twice.
+        # Read the weights straight to their final place: a compiled program would hold them twice.
         model = self._read(eqx.filter_eval_shape(self._build, self._keys[0]), source, subpath=WEIGHTS)
         if found := non_finite_arrays(model):
             raise UnreadableCheckpoint(
@@ -124,7 +127,7 @@ class InitialState:
         return model
 
     def _with_adapters(self, model: Any) -> Any:
-        """Gives up the buffers of the model."""
+        """Return the model with fresh adapters. The model's own buffers are given up."""
         lora = self._spec.lora
         assert lora is not None
         mapping = self._trainer.parameter_axis_mapping
@@ -137,8 +140,10 @@ class InitialState:
         return added(model, self._keys[0])
 
     def _adapted(self) -> TrainerState:
-        """With an optimizer for the adapters alone, before the first step. The other weights lie there as they are
-        computed with."""
+        """Return the state before the first step, with an optimizer for the adapters alone.
+
+        The other weights are in the type of the computation.
+        """
         frozen = converted(self._frozen_weights(), self._trainer.mp.compute_dtype)
         model = self._with_adapters(frozen)
         state = self._trainer.initial_state(self._keys[1], model=model, is_trainable=trainable(model))
@@ -147,7 +152,10 @@ class InitialState:
     def _assembled(
         self, source: Directory, facts: checkpoint.Facts, stored: Shapes, report: dict[str, Any]
     ) -> TrainerState:
-        """The parts of another run's checkpoint that the mode takes, the rest fresh; the report is added to."""
+        """Return a state with the parts that the mode takes from another run's checkpoint, the rest fresh.
+
+        Adds ``optimizer_state`` to the report.
+        """
         assert self._spec.start is not None
         mode = self._spec.start.mode
         if self._spec.lora is not None:
@@ -161,7 +169,7 @@ class InitialState:
             if mode in (StartMode.ALL, StartMode.WEIGHTS) and facts.averaged:
                 average = self._load(self._build, source, self._keys[:1], subpath=AVERAGED)
             else:
-                # A copy, because the training step gives up the buffers of model and average both.
+                # A copy, because the training step gives up the buffers of both model and average.
                 average = jax.tree.map(jnp.copy, state.model_averaging.model)
             state = dataclasses.replace(
                 state, model_averaging=dataclasses.replace(state.model_averaging, model=average)
@@ -197,7 +205,7 @@ class InitialState:
         subpath: str | None = None,
         partial: bool = False,
     ) -> Any:
-        """What ``make`` makes, with every array that ``source`` holds taken from there."""
+        """Return the result of ``make``, with every array that ``source`` holds taken from ``source``."""
         shape = eqx.filter_eval_shape(make, *arguments)
         saved = saveable_training_mask(shape) if isinstance(shape, TrainerState) else True
         mapping = self._trainer.parameter_axis_mapping
@@ -219,7 +227,7 @@ class InitialState:
         return made
 
     def _read(self, wanted: Any, source: Directory, *, subpath: str | None = None, partial: bool = False) -> Any:
-        """The arrays of a checkpoint that stand for those wanted, or for their shapes. Raises UnreadableCheckpoint."""
+        """Return the checkpoint's arrays for the wanted arrays or shapes. Raises UnreadableCheckpoint."""
         try:
             return load_checkpoint(
                 wanted,
@@ -237,16 +245,16 @@ class InitialState:
         return array_shapes(eqx.filter_eval_shape(self._build, self._keys[0]))
 
     def _stored_as(self) -> Shapes:
-        """What a checkpoint of this run holds."""
+        """Return the shapes of all arrays in a checkpoint of this run."""
         shape = eqx.filter_eval_shape(self._fresh, *self._keys)
         return array_shapes(eqx.filter(shape, saveable_training_mask(shape)))
 
     def _carried_over(
         self, fresh: Any, source: Directory, stored: Shapes, only: str = ""
     ) -> tuple[Any, dict[str, Any]]:
-        """The optimizer state with every array that the checkpoint holds for it, and the report on that.
+        """Return the optimizer state with every fitting array of the checkpoint, and the report on the arrays.
 
-        only: the history of one guard instead of all arrays.
+        only: carry over the history of one guard, not all arrays.
         """
         leaves, structure = jax.tree.flatten(fresh, is_leaf=haliax.is_named_array)
         shapes = {f"{OPTIMIZER}/{path}": shape for path, shape in array_shapes(fresh).items()}
@@ -254,8 +262,8 @@ class InitialState:
         carried = Carried(wanted=shapes, stored=there, only=only)
         if only and not carried.source:
             raise UnreadableCheckpoint(
-                f"{source.url} has no history of update norms that fits this run's clip: the clip was off there, or "
-                "had another window; take an earlier checkpoint, or leave clip_history out"
+                f"{source.url} has no history of update norms that fits this run's clip: its clip was off, or had "
+                "another window; take an earlier checkpoint, or leave clip_history out"
             )
         if not only and not any("/mu/" in path for path in carried.source):
             raise UnreadableCheckpoint(
@@ -290,6 +298,6 @@ class InitialState:
     def _refuse_partial(self, report: dict[str, Any], source: Directory) -> None:
         if report["fresh"] or report["dropped"]:
             raise UnreadableCheckpoint(
-                f"{source.url} holds another architecture: it lacks {sorted(report['fresh'])} and has no use for "
-                f"{sorted(report['dropped'])}; a fork needs the same model, use WarmStart for another"
+                f"{source.url} holds another architecture: it lacks {sorted(report['fresh'])}, and this model has no "
+                f"use for {sorted(report['dropped'])}; a fork needs the same model, use WarmStart for another"
             )

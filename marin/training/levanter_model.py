@@ -1,4 +1,4 @@
-"""From our model shape to Levanter's model, and from a checkpoint to its weights."""
+"""Build Levanter's model from marin's model shape, and load a checkpoint's weights into it."""
 
 # pyright: basic
 from __future__ import annotations
@@ -28,7 +28,7 @@ GRADIENT_CHECKPOINTING: dict[Recompute, bool | str] = {
     Recompute.LAYERS: True,
     Recompute.OFFLOAD: "offload",
 }
-# In the other mode, in which one device reads for all that hold the same, several processes fail on truth values.
+# In the other mode one device reads for all devices with the same data. There, several processes fail on truth values.
 READING = TensorStoreReadConfig(replica_mode=ReplicaRestoreMode.EVERY_REPLICA)
 
 
@@ -64,15 +64,18 @@ def _rotary(shape: ModelShape) -> Any:
 
 
 def build_model(shape: ModelShape, vocabulary: int, key: Any, recompute: Recompute = Recompute.NOTHING) -> Any:
-    """A freshly initialised Levanter model. key: a JAX random key."""
+    """Return a freshly initialised Levanter model. key: a JAX random key."""
     from haliax import Axis
 
     return levanter_config(shape, recompute).build(Axis("vocab", vocabulary), key=key)
 
 
 def load_weights(source: Directory, facts: Facts, *, averaged: bool, mesh: Any, spread: bool = False) -> Any:
-    """The Levanter model of a checkpoint. averaged: its moving average. spread: its hidden dimension over the "data"
-    axis of the mesh; else each device has all of it. Raises UnreadableCheckpoint."""
+    """Return the Levanter model of a checkpoint.
+
+    averaged: load the moving average of the weights. spread: split the hidden dimension over the mesh's "data" axis;
+    otherwise each device has the whole dimension. Raises UnreadableCheckpoint.
+    """
     import equinox as eqx
     import jax
     from levanter.checkpoint import load_checkpoint
@@ -93,7 +96,7 @@ def load_weights(source: Directory, facts: Facts, *, averaged: bool, mesh: Any, 
 
 
 def array_shapes(model: Any) -> dict[str, tuple[int, ...]]:
-    """Shape of every parameter by its path in a checkpoint ("transformer/norm/weight").
+    """Return the shape of every parameter by its path in a checkpoint ("transformer/norm/weight").
 
     model: a Levanter model, or its shapes from ``eqx.filter_eval_shape``.
     """

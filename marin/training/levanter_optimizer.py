@@ -1,4 +1,4 @@
-"""From our recipe and schedule to Levanter's Adam and Muon."""
+"""Build Levanter's Adam and Muon from marin's recipe and schedule."""
 
 # pyright: basic
 from __future__ import annotations
@@ -25,7 +25,7 @@ UPDATE_NORM = "update_norm"
 
 @dataclass(frozen=True)
 class _ScheduledAdam(AdamConfig):
-    """Levanter's Adam with the learning rate from our schedule instead of its own."""
+    """Levanter's Adam with the learning rate of marin's schedule."""
 
     schedule: Schedule = field(default_factory=Schedule)
 
@@ -35,14 +35,14 @@ class _ScheduledAdam(AdamConfig):
 
 @dataclass(frozen=True)
 class _SteadyMuon(MuonConfig):
-    """Levanter's Muon always at its peak rates: its updates are scaled by the schedule behind it."""
+    """Levanter's Muon, always at its peak rates: a later transformation scales the updates by the schedule."""
 
     def lr_scheduler(self, num_train_steps: int, override_lr: float | None = None) -> Any:
         return optax.constant_schedule(self.lr if override_lr is None else override_lr)
 
 
 def traced_learning_rate(schedule: Schedule, peak: float) -> Any:
-    """``schedule.learning_rate`` as a function that JAX can trace. float32."""
+    """Return ``schedule.learning_rate`` as a function that JAX can trace. float32."""
     ramps = schedule.ramps()
     starts, ends = (jnp.asarray(np.array([ramp[i] for ramp in ramps], np.int32)) for i in (0, 1))
     first, last = (jnp.asarray(np.array([ramp[i] for ramp in ramps], np.float32)) for i in (2, 3))
@@ -65,7 +65,7 @@ def traced_learning_rate(schedule: Schedule, peak: float) -> Any:
 
 
 def build_optimizer(recipe: Optimizer, schedule: Schedule) -> optax.GradientTransformation:
-    """An optax transformation that logs the norms of gradients and of applied updates."""
+    """Return the optax transformation of a recipe. It logs the norms of gradients and of applied updates."""
     made = _adam(recipe, schedule) if isinstance(recipe, Adam) else _muon(recipe, schedule)
     return optax.chain(log_norm_passthrough(GRADIENT_NORM), made, log_norm_passthrough(UPDATE_NORM))
 
@@ -85,11 +85,14 @@ def _adam(recipe: Adam, schedule: Schedule) -> optax.GradientTransformation:
         skip_bad_steps=skip or False,
         adamc_weight_decay=recipe.adamc,
     )
-    return adam.build(0)  # the schedule's length is all that Levanter would use the number of steps for
+    return adam.build(0)  # Levanter would use the number of steps for the schedule's length only
 
 
 def _muon(recipe: Muon, schedule: Schedule) -> optax.GradientTransformation:
-    """Levanter's Muon, which has no guards, with those of its Adam: the clip before the rate, the skip outside."""
+    """Return Levanter's Muon with the guards of Levanter's Adam, which Muon lacks.
+
+    The clip comes before the learning rate; the skip wraps everything.
+    """
     clip, skip = _guards(recipe)
     muon = _SteadyMuon(
         lr=recipe.peak_lr,
@@ -126,7 +129,7 @@ def averaging(recipe: Optimizer) -> EmaModelAveragingConfig | None:
 
 
 def with_count(optimizer_state: Any, step: int) -> Any:
-    """The state of a fresh ``build_optimizer`` with its schedule at ``step``; Adam's own moments start anew."""
+    """Return the state of ``build_optimizer`` with its schedule at ``step``; Adam's moments and their count stay."""
     before, scheduled, after = optimizer_state
     # optax counts twice: the schedule reads the count of its own state. Each is an array of its own,
     # because the training step gives up the buffers of both.
@@ -139,5 +142,5 @@ def with_count(optimizer_state: Any, step: int) -> Any:
 
 
 def rate_used(optimizer_state: Any) -> Any:
-    """The learning rate of the last update."""
+    """Return the learning rate of the last update."""
     return optimizer_state[1].hyperparams["learning_rate"]

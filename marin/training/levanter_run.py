@@ -1,6 +1,6 @@
-"""One training run around Levanter's Trainer: our state, our batches, our checkpoints and metrics.
+"""Run one training with Levanter's Trainer and marin's own state, batches, checkpoints and metrics.
 
-Runs in a process of its own (marin.training.main): Levanter keeps a global tracker and threads.
+A training has a process of its own (marin.training.main), because Levanter keeps a global tracker and threads.
 """
 
 # pyright: basic
@@ -59,10 +59,10 @@ WARM_START, RESUMES = "warm_start.json", "resumes.jsonl"
 def train(spec: TrainingSpec, emit: Emit) -> None:
     """Train from the last checkpoint in ``spec.state``, or from the start, to ``end_step``.
 
-    emit(event, **facts) is told "begin", "note", "step", "checkpoint" and "end"; "checkpoint" also for those in
-    ``keep_steps`` that an earlier process left, once they are found to be good. Of a run with adapters "checkpoint" is
-    told once, of the merged one. Raises NonFiniteLoss,
-    UnreadableCheckpoint, and what the token stores raise.
+    emit(event, **facts) receives "begin", "note", "step", "pause", "checkpoint" and "end". A checkpoint in
+    ``keep_steps`` that an earlier process left is emitted too, once it is verified. A run with adapters emits
+    "checkpoint" once, for the merged checkpoint. Raises NonFiniteLoss, UnreadableCheckpoint, StoreFull, Preempted, and
+    the errors of the token stores.
     """
     started = time.monotonic()
     find_buckets()
@@ -79,15 +79,15 @@ def train(spec: TrainingSpec, emit: Emit) -> None:
                     del state  # its memory is needed
                     emit("pause", seconds=COMMIT_SECONDS)
                     save_merged(spec, InitialState(spec, trainer), emit)
-            except (NonFiniteLoss, Preempted):  # all of them, after the same step
+            except (NonFiniteLoss, Preempted):  # raised by all processes after the same step
                 leave(spec.process)
                 raise
-            leave(spec.process)  # before a tracker sends the rest, for which the others need not wait
+            leave(spec.process)  # before the tracker sends its last data: the others need not wait for that
     emit("end", step=spec.end_step)
 
 
 def _notes_alone(emit: Emit) -> Emit:
-    """For checkpoints that nobody else can begin with."""
+    """Return an emit that passes on notes only, for checkpoints that no other run can begin with."""
 
     def tell(event: str, **facts: Any) -> None:
         if event == "note":
@@ -97,10 +97,10 @@ def _notes_alone(emit: Emit) -> Emit:
 
 
 class _Trainer(Trainer):
-    """Levanter's Trainer, with what the optimizer logs returned from the compiled step.
+    """Levanter's Trainer, whose compiled step returns the values that the optimizer logs.
 
-    Left alone, those values leave it by host callbacks, which are slow and keep the compiled program
-    out of JAX's cache.
+    Levanter itself sends these values by host callbacks, which are slow and keep the compiled program out of JAX's
+    cache.
     """
 
     def _train_step(self, state: Any, batch: Any, batch_kwargs: Any, _no_hooks: bool = False) -> Any:
@@ -117,14 +117,14 @@ def _sequences(example: Any) -> int:
 
 
 def _weight_per_sequence(example: Any) -> Any:
-    """The mean over all sequences of a batch; 1 where no token has any, and the loss is 0."""
+    """Return the mean loss weight of a sequence in the batch, or 1 / sequences if no token has weight (loss 0)."""
     position = example.tokens.resolve_axis("position")
     weight = next_token_loss_weight(position, example.loss_weight).sum().scalar()
     return jnp.where(weight == 0, 1, weight) / _sequences(example)
 
 
 class _Captured(Tracker):
-    """Holds the values of the current step, for our own metrics."""
+    """A tracker that holds the values of the current step, for marin's own metrics."""
 
     name = "captured"
 
@@ -141,7 +141,7 @@ class _Captured(Tracker):
 
 
 def _trainer(spec: TrainingSpec, captured: _Captured) -> Trainer:
-    # Warns of every static field of a model when it reads a checkpoint.
+    # This logger warns of every static field of a model when Levanter reads a checkpoint.
     logging.getLogger("levanter.tensorstore_serialization").setLevel(logging.ERROR)
     for name, setting in DEFAULT_JAX_CONFIG.items():
         jax.config.update(name, setting)
@@ -159,7 +159,7 @@ def _trainer(spec: TrainingSpec, captured: _Captured) -> Trainer:
         load_checkpoint=False,
         log_jaxprs=False,
         log_xla_hlo=False,
-        crash_on_nan=False,  # we say which step and what to do
+        crash_on_nan=False,  # marin's own error names the step and the remedy
         crash_on_inf=False,
         mesh=mesh_config(spec.tensor),
         per_device_parallelism=spec.sequences_per_device or -1,
@@ -173,8 +173,8 @@ def _trainer(spec: TrainingSpec, captured: _Captured) -> Trainer:
         loss_of = functools.partial(model.compute_next_token_loss, key=key, logsumexp_weight=spec.optimizer.z_loss)
         if weight_per_sequence is None:
             return loss_of(example)
-        # Levanter takes the mean over micro-batches. That of their own means would count a token for more where few
-        # others have a weight.
+        # Levanter takes the mean over micro-batches. A mean of micro-batch means would count a token for more if few
+        # other tokens in its micro-batch have a weight.
         return loss_of(example, reduction=haliax.sum) / (weight_per_sequence * _sequences(example))
 
     return _Trainer(config, build_optimizer(spec.optimizer, spec.schedule), loss, add_default_hooks=False)
@@ -200,10 +200,10 @@ class _Run:
         self._settings = settings(spec) | machine()
 
     def prepare(self) -> tuple[Any, dict[str, MetricsLog]]:
-        """State and logs, by name, to go on from: of the newest good checkpoint, else of the start.
+        """Return state and logs (by name) of the newest good checkpoint, or of the start if there is no checkpoint.
 
         Raises UnreadableCheckpoint if there are checkpoints and none is good, and StoreFull if the disk has no room
-        for one.
+        for a checkpoint.
         """
         initial = InitialState(self._spec, self._trainer)
         found = self._saving.resume(initial)
@@ -235,7 +235,7 @@ class _Run:
         }
 
     def _resumed(self, step: int) -> None:
-        """Say what is not as it was when the checkpoint was made, in the log, in the state and in the next row."""
+        """Report settings that changed since the checkpoint: in the log, in the state and in the next row."""
         facts = checkpoint.read_facts(checkpoint.step_directory(self._state_directory / checkpoint.RESUMABLE, step))
         changed = changes(facts, self._settings)
         for text in (words := course.in_words(changed)):
@@ -265,7 +265,7 @@ class _Run:
             logs[checkpoint.METRICS].add(row)
             for line in watching.wrote:
                 logs[checkpoint.SAMPLES].add(line)
-            # Of the update too: what it did to the weights would show in the loss only one step later.
+            # The row also has the update's norm: a bad update shows in the loss only one step later.
             if wrong := non_finite(row):
                 what = ", ".join(f"{name} is {held}" for name, held in wrong.items())
                 raise self._diverged(step, what, row["learning_rate"])
@@ -279,7 +279,9 @@ class _Run:
                 agreement.saved()
             if wish is Wish.STOP and done < spec.end_step:
                 self._saving.finish()
-                raise Preempted(f"preempted (SIGTERM) after step {done} of {spec.end_step}, saved: it goes on there")
+                raise Preempted(
+                    f"preempted (SIGTERM) after step {done} of {spec.end_step}, saved: the next run goes on there"
+                )
             profile.before(done)
             paused = time.monotonic() - before
         self._saving.finish()
@@ -290,13 +292,13 @@ class _Run:
         begin = f"The last good checkpoint is of step {good[-1]}" if good else "No checkpoint was saved before it"
         fork = f"fork from step {good[-1]} or earlier" if good else "begin again"
         return NonFiniteLoss(
-            f"step {step}: {what}, at a learning rate of {rate:g}. Nothing of this step was saved. {begin}. Run again "
-            "as it is, it ends here again: lower the learning rate or max_grad_norm, or leave out the data that "
-            f"metrics.jsonl shows just before it, and {fork}"
+            f"step {step}: {what}, at a learning rate of {rate:g}. Nothing of this step was saved. {begin}. The same "
+            "run would end here again: lower the learning rate or max_grad_norm, or leave out the data that "
+            f"metrics.jsonl shows just before this step, and {fork}"
         )
 
     def _row(self, info: Any, seconds: float, paused: float) -> dict[str, Any]:
-        """seconds: since the row before. paused: of those, for looking at the weights and saving."""
+        """Return the row of a step. seconds: since the row before. paused: seconds of these for watching and saving."""
         values, spec = self._captured.values, self._spec
         step = info.step
         row: dict[str, Any] = {
@@ -333,7 +335,7 @@ class _Run:
         return row
 
     def _process(self) -> dict[str, Any]:
-        """What makes the rows from here on; the next process may be another one."""
+        """Return code, JAX version and devices of this process; after a resume they may differ."""
         devices = jax.devices()
         return {
             "code": self._spec.code,

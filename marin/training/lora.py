@@ -1,4 +1,4 @@
-"""Low-rank adapters: which matrices of a model get them, and how many numbers they have."""
+"""Low-rank adapters (LoRA): their settings, their matrices, and their number of parameters."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ MODULES = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down
 
 @value("lora", kw_only=True)
 class LoRA:
-    """Train low-rank adapters of a model's matrices; the weights that the run begins with stay as they are.
+    """Low-rank adapters to train on a model's matrices, while the weights that the run begins with stay fixed.
 
     A matrix W of ``modules``, in every layer, becomes W + (alpha / rank) · B · A. A has ``rank`` rows and begins at
-    random, B has ``rank`` columns and begins at 0, so that the run begins with the loss of its start. modules: the
-    names that Hugging Face gives to matrices. Embeddings, norms and the head have no adapters. Raises BadField for a
-    rank below 1, an alpha that is not positive, and for no modules. Source: Hu et al. 2021, arXiv 2106.09685.
+    random. B has ``rank`` columns and begins at 0, so the run begins with the loss of its start. modules: Hugging
+    Face's names of matrices. Embeddings, norms and the head have no adapters. Raises BadField for a rank below 1, an
+    alpha that is not positive, and for no or repeated modules. Source: Hu et al. 2021, arXiv 2106.09685.
     """
 
     rank: int = 16
@@ -29,7 +29,7 @@ class LoRA:
         if not 0 < self.alpha < float("inf"):
             raise BadField(f"LoRA: alpha is {self.alpha}; wanted more than 0")
         if not self.modules or len(set(self.modules)) < len(self.modules):
-            raise BadField(f"LoRA: modules is {self.modules}; wanted at least one name, and each of them once")
+            raise BadField(f"LoRA: modules is {self.modules}; wanted at least one name, and each name once")
 
     def __str__(self) -> str:
         return f"rank {self.rank}, alpha {self.alpha:g}, on {', '.join(self.modules)}"

@@ -1,9 +1,10 @@
-"""A process of its own: ``python -m marin.training.main SPECIFICATION EVENTS PARENT SCOPE``.
+"""Run a training or other work in a child process: ``python -m marin.training.main SPECIFICATION EVENTS PARENT SCOPE``.
 
-SPECIFICATION: a TrainingSpec (``….json``), or a function that is given what tells an event (``….pickle``). EVENTS:
-number of an inherited, writable file descriptor; one JSON object a line. PARENT: process id that must be alive. SCOPE:
-of what is observed, see marin.fingerprint.observation. Standard input is a pipe that the parent never writes to: when
-it closes, the parent is gone and this process ends at once, so that no two trainers write to one state directory.
+SPECIFICATION: a TrainingSpec (``….json``), or a function that receives ``tell(event, **facts)`` (``….pickle``).
+EVENTS: number of an inherited, writable file descriptor; one JSON object a line. PARENT: process id that must be alive.
+SCOPE: the scope of the observation, see marin.fingerprint.observation. Standard input is a pipe that the parent never
+writes to. When the pipe closes, the parent is gone and this process ends at once, so that no two trainers write to one
+state directory.
 """
 
 from __future__ import annotations
@@ -34,13 +35,13 @@ from marin.training.processes import unpickled
 PR_SET_PDEATHSIG = 1  # linux/prctl.h
 ORPHANED = 70  # exit status
 LOCK = "training.lock"  # in the state directory; holds the process id of the last trainer
-LOCK_OF_ONE = "training-{}.lock"  # likewise, of each but the first of several
+LOCK_OF_ONE = "training-{}.lock"  # likewise, for each process of a run but the first
 
 
 def main(arguments: list[str]) -> NoReturn:
     spec_path, events, parent = Path(arguments[0]), int(arguments[1]), int(arguments[2])
     _die_with(parent)
-    faulthandler.register(STACKS_SIGNAL, all_threads=True)  # into its log, also while it waits in compiled code
+    faulthandler.register(STACKS_SIGNAL, all_threads=True)  # stacks go to the log, even while compiled code runs
     scope = Scope.from_plain(json.loads(arguments[3]))
     lock = threading.Lock()
     pipe = os.fdopen(events, "w", encoding="utf-8", buffering=1)
@@ -50,7 +51,7 @@ def main(arguments: list[str]) -> NoReturn:
             pipe.write(json.dumps({"event": event, **facts}) + "\n")
 
     def tell(event: str, **facts: object) -> None:
-        """What was read until a checkpoint comes before it: that may be published at once."""
+        """Emit an event. Before "checkpoint", emit the reads so far: the checkpoint may be published at once."""
         if event == "checkpoint" and (seen := current()) is not None:
             emit("observed", **seen.to_plain())
         emit(event, **facts)
@@ -74,19 +75,19 @@ def main(arguments: list[str]) -> NoReturn:
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError):  # the log may be on a disk that is full
             stream.flush()
-    # At once: Levanter's threads would hold the interpreter up, and a pipe that closed before the end
-    # would look like one.
+    # Exit at once: Levanter's threads would hold up the interpreter, and a pipe that closes before the exit would look
+    # like an exit.
     os._exit(status)
 
 
 def _training(specification: Path, emit: Callable[..., None]) -> Callable[[Callable[..., None]], None]:
-    """What trains, in a state directory that is locked as long as this is there."""
+    """Return the function that trains. The state directory stays locked as long as the function exists."""
     from marin.training.spec import from_json
 
     spec = from_json(specification.read_text(encoding="utf-8"))
     held = _lock_state(spec.state, spec.process.number if spec.process is not None else 0)
     started = time.monotonic()
-    # Of millions of objects, nearly all to stay: to look through them again and again takes a sixth of the import.
+    # The import makes millions of objects, and nearly all stay: collecting garbage would take a sixth of its time.
     gc.disable()
     from marin.training.levanter_run import train
 
@@ -115,7 +116,10 @@ def _die_with(parent: int) -> None:
 
 
 def _lock_state(state: str, number: int) -> object:
-    """Waits until no other process of this machine trains in the same local state directory as that one of its run."""
+    """Wait until no process of this machine with the same number trains in the same local state directory; lock it.
+
+    number: of this process among the processes of its run. Returns the lock, or None for a remote directory.
+    """
     if "://" in state:
         return None
     Path(state).mkdir(parents=True, exist_ok=True)

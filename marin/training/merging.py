@@ -1,4 +1,4 @@
-"""The output of a run with adapters: a checkpoint of the model that they are merged into, as any other reads it."""
+"""Write the output of a run with adapters: a plain checkpoint of the model with the adapters merged in."""
 
 # pyright: basic
 from __future__ import annotations
@@ -15,15 +15,16 @@ from marin.training.spec import TrainingSpec
 
 @dataclass(frozen=True)
 class _Weights:
-    """All that is saved of a model that is not trained on."""
+    """The saved part of a model that is not trained further: its weights."""
 
     saveable_state: dict[str, Any]
 
 
 def save_merged(spec: TrainingSpec, initial: InitialState, emit: Emit) -> None:
-    """Merge the adapters of the run's last checkpoint, unless that has been done. A function of that and of the start.
+    """Merge the adapters of the run's last checkpoint, unless a complete merged checkpoint is there.
 
-    emit is told "checkpoint" once it is complete.
+    The result depends on the last checkpoint and the start only. emit receives "checkpoint" once the merged checkpoint
+    is complete.
     """
     state = Directory(spec.state)
     last = checkpoint.step_directory(state / checkpoint.RESUMABLE, spec.end_step)

@@ -1,17 +1,17 @@
 """Metrics of a run: one JSON line for each optimizer step, each step exactly once.
 
-A line's ``step`` is the number of updates before it: loss and gradient are those of the weights
-after ``step`` updates. ``tokens`` counts all phases, this step included. ``loss`` includes the
-z-loss term. ``phase`` is what the learning rate does; ``changed``, where something does, what that is;
-``guards``, in a run's first line, what keeps it from diverging. ``clipped_from`` is the norm of an update
-that was clipped. What every few steps has more: marin.training.watching.
+A line's ``step`` is the number of updates before it: loss and gradient belong to the weights after ``step`` updates.
+``tokens`` counts all phases, this step included. ``loss`` includes the z-loss term. ``phase`` is the phase of the
+learning rate. ``changed`` lists the planned changes at this step, if any. ``guards``, in a run's first line, are the
+guards against divergence. ``clipped_from`` is the norm of an update before it was clipped. Every few steps a line has
+more values: see marin.training.watching.
 
 TIMINGS are the only values that differ between two executions of the same run by the same code. ``seconds``: since
-the line before, of which ``loader_seconds`` for the batch and ``paused_seconds`` for looking at the weights and saving.
-``tokens_per_second`` and ``mfu`` (the share of the chips' peak FLOP/s, where that is known) are of all the seconds.
-``time``: of the clock, in seconds since 1970. ``process``, in the first line of each process: its code and machine.
+the line before. They include ``loader_seconds`` for the batch and ``paused_seconds`` for watching the weights and
+saving. ``tokens_per_second`` and ``mfu`` (share of the chips' peak FLOP/s, if the peak is known) refer to ``seconds``.
+``time``: the clock, in seconds since 1970. ``process``, in the first line of each process: its code and machine.
 
-A value that is NaN or infinite, which JSON has no word for, is null, and ``non_finite`` says which it was:
+JSON has no word for NaN and infinity. A NaN or infinite value is null, and ``non_finite`` names it:
 ``{"grad_norm": null, "non_finite": {"grad_norm": "inf"}}``.
 """
 
@@ -36,10 +36,10 @@ NOT_JSON = re.compile("NaN|Infinity")  # as Python wrote them in older checkpoin
 
 
 class MetricsLog:
-    """Lines so far, and the live file ``metrics.jsonl`` in a local ``directory`` (elsewhere: none)."""
+    """The lines so far, and their live file ``name`` if ``directory`` is local (otherwise no file)."""
 
     def __init__(self, directory: Directory | None, name: str, lines: Iterable[str]) -> None:
-        """Begins with ``lines``; whatever the live file held beyond them is cut."""
+        """Begin with ``lines``, and cut any other lines from the live file."""
         self._lines = [as_json(json.loads(line)) if NOT_JSON.search(line) else line for line in lines]
         self._live: Path | None = None
         if directory is not None and directory.is_local:
@@ -58,7 +58,7 @@ class MetricsLog:
                 whole, content = live.tell(), (line + "\n").encode()
                 try:
                     written = live.write(content)
-                    if written < len(content):  # the disk took a part; now it says why
+                    if written < len(content):  # the disk took only a part; a second write raises the reason
                         live.write(content[written:])
                 except OSError:
                     live.truncate(whole)
@@ -70,7 +70,7 @@ class MetricsLog:
 
 
 def non_finite(row: dict[str, Any]) -> dict[str, str]:
-    """The values of a row that are NaN or infinite, as words: ``{"loss": "nan"}``."""
+    """Return the values of a row that are NaN or infinite, as words: ``{"loss": "nan"}``."""
     return {name: str(held) for name, held in row.items() if isinstance(held, float) and not math.isfinite(held)}
 
 
@@ -81,13 +81,15 @@ def as_json(row: dict[str, Any]) -> str:
 
 
 def read_metrics(directory: Directory) -> list[dict[str, Any]]:
-    """As ``parse_metrics``, of a folder."""
+    """Return the rows of a folder's metrics.jsonl, see ``parse_metrics``."""
     return parse_metrics(directory.read_bytes(METRICS), f"{directory.url}/{METRICS}")
 
 
 def parse_metrics(content: bytes, where: str) -> list[dict[str, Any]]:
-    """The rows, in order, without a last one that is still being written. Raises CorruptRecord naming where a line is
-    no JSON object."""
+    """Return the rows in order, without an unfinished last line.
+
+    Raises CorruptRecord, with the line's number, for a line that is no JSON object.
+    """
     rows: list[dict[str, Any]] = []
     for number, line in enumerate(content[: content.rfind(b"\n") + 1].splitlines(), start=1):
         try:

@@ -1,4 +1,4 @@
-"""Shapes of the models that marin trains, and of the published ones that it reads."""
+"""Shapes of the models that marin trains, and of the published models that it reads."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from marin.steps.value import since, value
 
 @value("architecture")
 class Architecture(Enum):
-    """The values are what Hugging Face calls model_type."""
+    """The architectures that marin trains. The values are Hugging Face's model_type."""
 
     _value_: str
     LLAMA = "llama"
@@ -22,7 +22,7 @@ class Architecture(Enum):
 
 @value("precision")
 class Precision(Enum):
-    """Parameters are always float32; the value is what the matrix products compute in."""
+    """The number type of the matrix products. Parameters are always float32."""
 
     _value_: str
     FLOAT32 = "float32"
@@ -33,8 +33,8 @@ class Precision(Enum):
 class Llama3Rope:
     """Llama 3's stretching of rotary positions: long wavelengths by ``factor``, short ones not at all.
 
-    Wavelengths below ``original`` / ``high`` tokens stay, those above ``original`` / ``low`` are stretched, and
-    between them it goes over smoothly. The defaults are Llama 3.1's and the 32B's; see Dubey et al. 2024,
+    Wavelengths below ``original`` / ``high`` tokens stay, wavelengths above ``original`` / ``low`` are stretched, and
+    the stretch grows smoothly in between. The defaults are Llama 3.1's and the 32B's; see Dubey et al. 2024,
     arXiv 2407.21783.
     """
 
@@ -49,7 +49,7 @@ class Llama3Rope:
 
 
 class Recompute(Enum):
-    """What the backward pass computes again instead of keeping: memory for time, same result."""
+    """The activations that the backward pass recomputes instead of keeping: less memory, more time, the same result."""
 
     NOTHING = "nothing"
     LAYERS = "layers"
@@ -95,7 +95,10 @@ class ModelShape:
             raise BadField(f"model: heads are {self.head_size} wide; rotary positions need an even width")
 
     def takes_weights_of(self, other: ModelShape) -> bool:
-        """Return whether weights of the other compute the same here, but for the length and positions of a text."""
+        """Return whether the shapes are equal except for sequence length and rotary positions.
+
+        The other model's weights then fit this shape.
+        """
         return self == replace(other, seq_len=self.seq_len, rope_theta=self.rope_theta, rope=self.rope)
 
     @property
@@ -103,7 +106,7 @@ class ModelShape:
         return self.hidden // self.heads if self.head_width is None else self.head_width
 
     def matrix_parameters(self) -> int:
-        """Parameters of one layer's matrices: query, output, key, value, gate, up, down."""
+        """Return the number of parameters of one layer's matrices: query, output, key, value, gate, up, down."""
         attention = 2 * self.hidden * self.head_size * (self.heads + self.kv_heads)
         return attention + 3 * self.hidden * self.intermediate
 
@@ -118,10 +121,10 @@ class ModelShape:
         return self.layers * (self.matrix_parameters() + vectors) + self.hidden + embeddings
 
     def flops_per_token(self, vocabulary: int, seq_len: int) -> float:
-        """Training FLOPs a token: 6 per matrix parameter, plus attention.
+        """Return the training FLOPs a token: 6 per matrix parameter, plus attention.
 
-        Attention: scores and weighted sum are 2 products of seq_len × head width for each query
-        head, 2 FLOPs a multiply-add, half of it masked, three times over for forward and backward.
+        Attention: scores and weighted sum are 2 products of seq_len × head width for each query head, at 2 FLOPs a
+        multiply-add. Half is masked. Forward and backward together count three times.
         Source: Chowdhery et al. 2022 (PaLM), appendix B; the causal half as in Dao 2023.
         """
         products = 6 * (self.layers * self.matrix_parameters() + vocabulary * self.hidden)
@@ -140,7 +143,7 @@ def Llama(
     rope_theta: float = 500_000.0,
     rope: Llama3Rope | None = None,
 ) -> ModelShape:
-    """The backbone of the 32B's first 80,000 steps."""
+    """Return a Llama shape: the backbone of the 32B's first 80,000 steps."""
     return ModelShape(
         architecture=Architecture.LLAMA, hidden=hidden, intermediate=intermediate, layers=layers, heads=heads,
         kv_heads=kv_heads, seq_len=seq_len, rope_theta=rope_theta, rope=rope,
@@ -158,7 +161,7 @@ def Qwen3(
     rope_theta: float = 500_000.0,
     rope: Llama3Rope | None = None,
 ) -> ModelShape:
-    """The same with QK-Norm: what the 32B switched to at step 80,000."""
+    """Return a Llama shape with QK-Norm: the backbone of the 32B from step 80,000 on."""
     return ModelShape(
         architecture=Architecture.QWEN3, hidden=hidden, intermediate=intermediate, layers=layers, heads=heads,
         kv_heads=kv_heads, seq_len=seq_len, rope_theta=rope_theta, rope=rope,

@@ -1,4 +1,4 @@
-"""The optimizer recipe: AdamW, AdamC, NAdamW or Muon, with the guards that the retrospective used."""
+"""Optimizer recipes: AdamW, AdamC, NAdamW or Muon, with the guards that the retrospective used."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from marin.steps.value import since, value
 
 @value("clip_update_norm")
 class ClipUpdateNorm:
-    """Scale an update down to mean + sigma · deviation of the norms of the last ``window`` updates.
+    """A guard that scales an update down to mean + sigma · deviation of the norms of the last ``window`` updates.
 
-    Nothing is clipped before half a window has been seen.
+    The guard clips nothing before it has seen half a window.
     """
 
     sigma: float = 2.0
@@ -22,11 +22,11 @@ class ClipUpdateNorm:
 
 @value("skip_bad_steps")
 class SkipBadSteps:
-    """Leave a step out if its loss or gradient norm exceeds mean + sigma · deviation of the last ``window``.
+    """A guard that skips a step if its loss or gradient norm exceeds mean + sigma · deviation of the last ``window``.
 
-    Nothing is skipped before half a window has been seen. Source: OLMo 2's skip-step optimizer. Six sigma on loss and
-    gradient norm is what the 32B's configuration switched on (``skip_bad_steps=True`` of Levanter); its retrospective
-    says two sigma of the update norm, which is what the clip looks at.
+    The guard skips nothing before it has seen half a window. Source: OLMo 2's skip-step optimizer. The 32B's
+    configuration used six sigma on loss and gradient norm (``skip_bad_steps=True`` of Levanter). Its retrospective says
+    two sigma of the update norm, which is the clip's setting.
     """
 
     sigma: float = 6.0
@@ -37,10 +37,10 @@ class SkipBadSteps:
 class Adam:
     """AdamW. The defaults are the 32B's from step 80,000 on.
 
-    peak_lr: the schedule's 1.0. weight_decay: decoupled; norms and embeddings are exempt.
+    peak_lr: the learning rate where the schedule is 1.0. weight_decay: decoupled; norms and embeddings are exempt.
     max_grad_norm: global norm, None for no clipping. adamc: weight decay shrinks with the learning
     rate (Defazio 2025, arXiv 2506.02285), for decay phases. z_loss: weight of log²Z in the loss.
-    ema: decay of the moving average of the weights for each step, None for none. nesterov: NAdamW.
+    ema: decay per step of the moving average of the weights, None for no average. nesterov: NAdamW.
     """
 
     peak_lr: float = 7e-4
@@ -72,7 +72,7 @@ def NAdamW(
     z_loss: float = 1e-4,
     ema: float | None = 0.995,
 ) -> Adam:
-    """AdamW with Nesterov momentum (Dozat 2016). The defaults are those of the 32B's trial, issue 1388."""
+    """Return AdamW with Nesterov momentum (Dozat 2016). The defaults are from the 32B's trial, issue 1388."""
     return Adam(
         peak_lr=peak_lr, weight_decay=weight_decay, beta1=beta1, beta2=beta2, max_grad_norm=max_grad_norm,
         clip_update_norm=clip_update_norm, skip_bad_steps=skip_bad_steps, z_loss=z_loss, ema=ema, nesterov=True,
@@ -81,7 +81,7 @@ def NAdamW(
 
 @value("newton_schulz")
 class NewtonSchulz(Enum):
-    """Which polynomial makes an update orthogonal. The names are Levanter's."""
+    """The polynomial that makes an update orthogonal. The names are Levanter's."""
 
     _value_: str
     SIMPLE = "simple"  # 3.4445, -4.7750, 2.0315 in every iteration: Jordan 2024
@@ -92,9 +92,10 @@ class NewtonSchulz(Enum):
 class Muon:
     """Muon for matrices, AdamW for embeddings, the output layer and norms (Jordan 2024).
 
-    The defaults are those of the 32B's trial, issue 1380. peak_lr: of the matrices, the schedule's 1.0; adam_lr:
-    of the rest, in proportion. iterations: of Newton and Schulz. max_grad_norm: of what AdamW moves, alone: a matrix's
-    update is as long whatever its gradient. The other guards look at all updates. The rest is as in Adam.
+    The defaults are from the 32B's trial, issue 1380. peak_lr: learning rate of the matrices where the
+    schedule is 1.0. adam_lr: learning rate of the other parameters, likewise. iterations: Newton-Schulz iterations.
+    max_grad_norm: clips only AdamW's parameters, because the length of a matrix's update does not depend on its
+    gradient. The other guards look at all updates. The other fields are as in Adam.
     """
 
     peak_lr: float = 2e-3
@@ -121,7 +122,7 @@ type Optimizer = Adam | Muon
 
 
 def _check(recipe: Optimizer) -> None:
-    """Raises BadField for a senseless value."""
+    """Raise BadField for a value out of range."""
     name = type(recipe).__name__
     above_zero, share = ("peak_lr", "adam_lr", "eps", "iterations"), ("beta1", "beta2", "momentum")
     for field, good, wanted in (

@@ -275,7 +275,7 @@ def test_a_training_on_a_slice_is_the_same_whatever_happens_to_its_hosts(
 
     assert rows(slice_) == undisturbed
     assert [event for event, _ in told] == ["preempted", "retried", "retried"]
-    assert f"of {END}, saved: it goes on there" in told[0][1]
+    assert f"of {END}, saved: the next run goes on there" in told[0][1]
     assert "host 1 of 2: the training process was killed by signal 9" in told[1][1]
     assert "training-1.log" in told[1][1]
     assert "it stood still: no step for" in told[2][1]

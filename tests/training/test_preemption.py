@@ -81,7 +81,7 @@ def test_a_trainer_that_is_told_to_stop_saves_and_the_next_one_goes_on_there(run
             os.kill(trainer(spec), signal.SIGTERM)
 
     with pytest.raises(
-        Preempted, match=rf"preempted \(SIGTERM\) after step \d+ of {END}, saved: it goes on there"
+        Preempted, match=rf"preempted \(SIGTERM\) after step \d+ of {END}, saved: the next run goes on there"
     ) as told:
         train(spec, step=stop, checkpoint=announced.append)
     assert 5 <= steps[-1] < END
