@@ -1,4 +1,4 @@
-"""How far the weights of one checkpoint are from another's, group by group. Reads ranges, never a whole checkpoint."""
+"""Measure the distance between two checkpoints' weights, group by group. Reads ranges, never a whole checkpoint."""
 
 # pyright: basic
 from __future__ import annotations
@@ -16,14 +16,17 @@ from marin.store.files.directory import Directory
 MANIFEST = "manifest.json"
 WEIGHTS = "model/"
 AT_ONCE = 64 << 20  # bytes of each checkpoint in memory
-# Of a path, what every parameter shares: the group is the rest ("self_attn/q_proj", "embeddings/token_embeddings").
+# Parts of a path that many parameters share. The group is the rest ("self_attn/q_proj", "embeddings/token_embeddings").
 SHARED = ("model/", "transformer/", "layers/", "stacked/")
 
 
 @dataclass(frozen=True, kw_only=True)
 class GroupChange:
-    """relative: norm of the difference over the norm of the first checkpoint's weights; None where shapes differ or one
-    of the two lacks the group."""
+    """The change of one group of parameters.
+
+    relative: norm of the difference over the norm of the first checkpoint's weights; None if shapes differ or one
+    checkpoint lacks an array of the group.
+    """
 
     name: str
     parameters: int
@@ -31,12 +34,15 @@ class GroupChange:
 
 
 def weights_bytes(directory: Directory) -> int:
-    """What reading the weights of a checkpoint takes. Raises UnreadableCheckpoint."""
+    """Return the bytes of a checkpoint's weights. Raises UnreadableCheckpoint."""
     return sum(_bytes(each) for each in _arrays(directory).values())
 
 
 def parameter_changes(first: Directory, second: Directory) -> list[GroupChange]:
-    """In the order of the first checkpoint, then what only the second has. Raises UnreadableCheckpoint."""
+    """Return the change of each group, in the first checkpoint's order; groups of the second alone come last.
+
+    Raises UnreadableCheckpoint.
+    """
     before, after = _arrays(first), _arrays(second)
     sums: dict[str, tuple[int, float, float]] = {}
     unlike = {_group(path) for path in before.keys() ^ after.keys()}
@@ -61,7 +67,7 @@ def parameter_changes(first: Directory, second: Directory) -> list[GroupChange]:
 
 
 def mean_changes(of_runs: Sequence[Sequence[GroupChange]]) -> list[GroupChange]:
-    """Group by group, over pairs of runs that have the same groups."""
+    """Return the mean change of each group over pairs of runs that have the same groups."""
     return [
         replace(groups[0], relative=fmean(known) if len(known) == len(groups) else None)
         for groups in zip(*of_runs, strict=True)
@@ -85,7 +91,7 @@ def _group(path: str) -> str:
 
 
 def _squares(first: Directory, second: Directory, path: str, array: dict[str, Any]) -> tuple[float, float]:
-    """Sums of squares of the first one's weights, and of the difference."""
+    """Return the sum of squares of the first checkpoint's weights, and of the difference."""
     import numpy as np
 
     weights = changed = 0.0
@@ -98,7 +104,7 @@ def _squares(first: Directory, second: Directory, path: str, array: dict[str, An
 
 
 def _parts(array: dict[str, Any]) -> Iterator[Any]:
-    """Slices of the first axis, each below AT_ONCE."""
+    """Yield slices of the first axis, each of at most AT_ONCE bytes or one row."""
     shape = array["shape"]
     if not shape:
         yield ()

@@ -1,4 +1,4 @@
-"""Training in a process of its own, seen from the step that waits for it."""
+"""Run a training in a child process, for the step that waits for the training."""
 
 from __future__ import annotations
 
@@ -23,10 +23,11 @@ def _ignore(*_: object) -> None: ...
 
 @dataclass(frozen=True, kw_only=True)
 class Listeners:
-    """What to do with the news of a run; called in the thread that waits, in order.
+    """The functions that receive a run's news, in order, in the waiting thread.
 
-    step: optimizer steps done, loss. checkpoint: steps done, when it is complete. note: for people. printed: each line
-    that the process printed, some of them only when the next step is done.
+    step: receives optimizer steps done, and loss. checkpoint: receives the steps done of each complete checkpoint.
+    note: receives messages for people. printed: receives each line that the process printed, some lines only when the
+    next step is done.
     """
 
     step: Callable[[int, float], None] = _ignore
@@ -37,7 +38,11 @@ class Listeners:
 
 @dataclass(kw_only=True)
 class Timings:
-    """Seconds until the libraries were imported and until the first step could begin; the step it began at."""
+    """The times of a training's start, and its notes.
+
+    imported: seconds until the libraries were imported. prepared: seconds until the first step could begin. began_at:
+    the step at which this process began.
+    """
 
     imported: float = 0.0
     prepared: float = 0.0
@@ -47,7 +52,7 @@ class Timings:
 
 @dataclass
 class News:
-    """What a training has told of itself, each event passed on when it comes."""
+    """The news of a training so far. Each event is passed on when it comes."""
 
     listeners: Listeners
     timings: Timings = field(default_factory=Timings)
@@ -83,11 +88,11 @@ def run_training(
     environment: Mapping[str, str] | None = None,
     on_stop: Callable[[Callable[[], object]], object] = _ignore,
 ) -> Timings:
-    """Run ``spec`` to its end. log: file for everything that the process prints. environment: that it needs besides.
+    """Run ``spec`` to its end. log: file for everything that the process prints. environment: additional variables.
 
-    The process dies with this one, but SIGTERM to this one lets it save first. on_stop is given what kills it. Raises
-    what the run raised, if it is an error of ours; ProcessLost if it was killed or stood still; else TrainingFailed.
-    The last two have the end of the log.
+    The training process dies with this process, but after a SIGTERM to this process the training saves first. on_stop
+    receives a function that kills the training. Raises the run's own error if it is a MarinError; ProcessLost if the
+    training was killed or stood still; else TrainingFailed. The last two quote the end of the log.
     """
     log.parent.mkdir(parents=True, exist_ok=True)
     specification = log.with_suffix(".json")
@@ -109,7 +114,7 @@ def run_training(
 
 
 def child_environment(accelerator: bool, tracked: Tracked | None = None) -> dict[str, str]:
-    """This process's environment, with what a trainer needs: offline, on the right device, our packages found."""
+    """Return this process's environment, set up for a trainer: offline, on the right device, marin's packages found."""
     root = str(Path(errors.__file__).parents[1])
     paths = [root, *(path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path and path != root)]
     made = {**os.environ, "HF_HUB_OFFLINE": "1", "PYTHONPATH": os.pathsep.join(paths)}
@@ -118,12 +123,12 @@ def child_environment(accelerator: bool, tracked: Tracked | None = None) -> dict
     if not accelerator:
         made["JAX_PLATFORMS"] = "cpu"
     if sys.dont_write_bytecode:
-        # Importing Levanter takes 9 s when its sources are compiled each time, 4 s when they are not.
+        # Importing Levanter takes 9 s if Python compiles its sources each time, and 4 s if Python reuses bytecode.
         made.pop("PYTHONDONTWRITEBYTECODE", None)
         made["PYTHONPYCACHEPREFIX"] = str(compiled_folder() / "bytecode")
     return made
 
 
 def compiled_folder() -> Path:
-    """Where this user's compiled programs are kept on this machine: safe to delete, never part of a result."""
+    """Return the folder of this user's compiled programs on this machine: safe to delete, never part of a result."""
     return Path(tempfile.gettempdir()) / f"marin-compiled-{os.getuid()}"

@@ -1,4 +1,4 @@
-"""Several processes that train one run, or do other work, together: one on each host."""
+"""Join several processes, one on each host, that train one run or do other work together."""
 
 # pyright: basic
 from __future__ import annotations
@@ -13,12 +13,15 @@ from typing import Any
 from marin.steps.reaches import reaches
 from marin.training.spec import Process
 
-MEET_SECONDS = 600  # for all of them to have come, of which one may have to be installed first
-DEAD_SECONDS = 100  # without a word, after which the others end, too: whoever started them does so earlier
+MEET_SECONDS = 600  # time for all processes to join; a host may first have to install the environment
+DEAD_SECONDS = 100  # silence of a process after which the others end too; marin usually ends them earlier
 
 
 def join(process: Process | None) -> None:
-    """Before anything else is done with JAX. Nothing listens but on the address that the others were told."""
+    """Join the run's other processes. Call this before any other use of JAX.
+
+    The first process listens only on the address that the others were given.
+    """
     if process is None:
         return
     import jax
@@ -34,9 +37,10 @@ def join(process: Process | None) -> None:
 
 
 def leave(process: Process | None) -> None:
-    """Returns once every process has come here; to those that have not, one that has gone would be dead.
+    """Wait until every process has come here: a process that left early would look dead to the others.
 
-    The first one serves what the others wait by: gone, it takes the word with it that a checkpoint is complete.
+    The first process serves the barriers of the others. If it left early, the news that a checkpoint is complete would
+    be lost.
     """
     if process is None:
         return
@@ -46,7 +50,7 @@ def leave(process: Process | None) -> None:
 
 
 def together(what: str) -> None:
-    """Returns once every process of the run has come here."""
+    """Wait until every process of the run has come here."""
     import jax
     from jax.experimental import multihost_utils
 
@@ -54,14 +58,17 @@ def together(what: str) -> None:
         multihost_utils.sync_global_devices(what)
 
 
-@reaches()  # who wrote it names what is in it
+@reaches()  # the writer of the file names the code in it
 def unpickled(path: Path) -> Any:
     return pickle.loads(path.read_bytes())
 
 
 @dataclass(frozen=True, kw_only=True)
 class SharedWork:
-    """What one of the processes does: ``work``, given what tells an event. answer: file for what that returns."""
+    """The work of one process: call ``work(tell)`` together with the others.
+
+    answer: the file for the pickled result of ``work``, None for no file.
+    """
 
     work: Callable[[Callable[..., None]], Any]
     process: Process | None
@@ -69,7 +76,7 @@ class SharedWork:
 
     def __call__(self, tell: Callable[..., None]) -> None:
         join(self.process)
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)  # JAX has set one that goes on
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)  # JAX has set a handler that lets the process go on
         result = self.work(tell)
         if self.answer is not None:
             Path(self.answer).write_bytes(pickle.dumps(result))

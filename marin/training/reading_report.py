@@ -1,4 +1,4 @@
-"""What readings say of trainings, each beside a baseline: as data for a page, and in sentences."""
+"""Report readings of trainings beside a baseline: as data for a page, and in sentences."""
 
 # pyright: basic
 from __future__ import annotations
@@ -17,7 +17,7 @@ type Rows = Sequence[Mapping[str, Any]]  # of metrics.jsonl
 def report(
     arms: Mapping[str, Rows], baseline: str, readings: Mapping[str, Reading]
 ) -> tuple[dict[str, Any], list[str]]:
-    """(report.json, a sentence for each reading). Raises what ``read`` and ``difference`` raise."""
+    """Return (report.json, a sentence for each reading). Raises the errors of ``read`` and ``difference``."""
     rows: list[dict[str, Any]] = []
     headline: list[str] = []
     for name, reading in sorted(readings.items()):
@@ -48,7 +48,11 @@ def _plus(value: float) -> str:
 
 @dataclass(frozen=True)
 class Found:
-    """low, high: a 95 % interval over the steps, None where there is only one row of a kind. rows: how many."""
+    """The value of a reading, or the difference between two arms.
+
+    low, high: a 95 % interval over the steps, None with fewer than two rows (or fewer than two of ``since``). rows:
+    number of rows.
+    """
 
     value: float
     low: float | None
@@ -65,15 +69,18 @@ class Found:
 
 
 def read(rows: Rows, reading: Reading) -> Found:
-    """Of one arm. Raises NothingScored, naming what there is, if no row has the metric in these steps."""
+    """Return the reading of one arm.
+
+    Raises NothingScored if no row has the metric in these steps; the message names the steps that have it.
+    """
     now, then = _values(rows, reading)
     return _found(list(now.values()), None if then is None else list(then.values()))
 
 
 def difference(rows: Rows, baseline: Rows, reading: Reading) -> Found:
-    """Of an arm and the baseline, paired by step: what both read at a step, they read of the same batches.
+    """Return the difference between an arm and the baseline, paired by step, because a step's batches are the same.
 
-    Raises NothingScored if they have no step in common.
+    Raises NothingScored if the arms have no step in common.
     """
     (now, then), (other_now, other_then) = _values(rows, reading), _values(baseline, reading)
     apart = _apart(reading, now, other_now)

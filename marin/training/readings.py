@@ -1,4 +1,4 @@
-"""Reading: a number of a training's metrics, to be compared between arms."""
+"""Reading: a number from a training's metrics, to compare between arms."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from marin.steps.value import value
 class Reading:
     """The mean of ``metric`` over the rows of the optimizer steps first … end - 1 that have it.
 
-    minus: another metric, taken off in each row. since: (first, end) of earlier steps, whose mean is taken off, so that
-    what is read is by how much it grew.
+    minus: another metric, subtracted in each row. since: (first, end) of earlier steps, whose mean is subtracted, so
+    that the reading is the growth since then.
     """
 
     metric: str

@@ -1,4 +1,4 @@
-"""Optimizer state that is made anew from data: moments and histories, while the weights stand still."""
+"""Rebuild an optimizer's state from data: moments and histories, while the weights stay fixed."""
 
 # pyright: basic
 from __future__ import annotations
@@ -18,7 +18,7 @@ STILL = Schedule(decay=Decay(0, 1))  # from step 1 on, a rate of 0
 
 
 def replayed(spec: TrainingSpec) -> TrainingSpec:
-    """The run that reads the batches before the first step again: spec.start.rebuild of them. No gate holds it up."""
+    """Return the run that reads the last ``spec.start.rebuild`` batches before the first step again, without gates."""
     assert spec.start is not None
     return dataclasses.replace(
         spec,
@@ -30,15 +30,15 @@ def replayed(spec: TrainingSpec) -> TrainingSpec:
 
 
 def with_rebuilt_optimizer(spec: TrainingSpec, trainer: Any, state: TrainerState, batches: Iterable[Any]) -> Any:
-    """The state with the moments and histories that these batches leave at a learning rate of 0; its weights stay.
+    """Return the state with moments and histories from these batches at a learning rate of 0. The weights stay.
 
-    state: with a fresh optimizer. Its moving average is not touched.
+    state: a state with a fresh optimizer. Its moving average stays too.
     """
     still = build_optimizer(spec.optimizer, STILL)
     moving = dataclasses.replace(state, optimizer=still, opt_state=with_count(state.opt_state, 1), model_averaging=None)
     for batch in batches:
         moving = trainer.train_step(moving, batch).state
-    # The steps have given up the buffers of the state that they began with.
+    # The steps gave up the buffers of the first state.
     return dataclasses.replace(
         moving,
         step=jnp.array(spec.first_step),

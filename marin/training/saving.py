@@ -1,7 +1,8 @@
-"""Saving a run while it goes on, and finding the checkpoint to go on from.
+"""Save a run while it goes on, and find the checkpoint to resume from.
 
-The arrays of a checkpoint are copied to the host, and from there written while the next steps are trained. It counts
-once all processes have written their part: then its marker is written, and what it makes superfluous is removed.
+The devices copy a checkpoint's arrays to the host, and the host writes them while the next steps train. The checkpoint
+counts once all processes have written their part: then the first process writes its marker and removes superfluous
+checkpoints.
 """
 
 # pyright: basic
@@ -24,10 +25,10 @@ from marin.training import checkpoint
 from marin.training.initial_state import InitialState
 from marin.training.processes import together
 
-# The last checkpoint may turn out to be unreadable; the one before it is then the way back.
+# If the last checkpoint turns out to be unreadable, the run resumes from the one before.
 RECENT = 2
-COMMIT_SECONDS = 1800  # for the slowest of several processes to have written its part
-NO_SPACE = re.compile("ENOSPC|EDQUOT|No space left|Disk quota exceeded")  # also in what tensorstore says
+COMMIT_SECONDS = 1800  # for the slowest process to write its part
+NO_SPACE = re.compile("ENOSPC|EDQUOT|No space left|Disk quota exceeded")  # also matches tensorstore's messages
 
 Emit = Callable[..., None]
 
@@ -35,9 +36,9 @@ Emit = Callable[..., None]
 class Saving:
     """The checkpoints of one run, side by side below ``directory``; at most one is being written.
 
-    keep: steps whose checkpoints stay, besides the last RECENT. emit is told "checkpoint" when one is complete, also
-    of those in ``keep`` that an earlier process left, and "note". Of several processes the first one tells, and
-    writes what is not an array.
+    keep: steps whose checkpoints stay, besides the last RECENT. emit receives "note", and "checkpoint" for each
+    complete checkpoint, also for checkpoints in ``keep`` that an earlier process left. Only the first of several
+    processes emits "checkpoint" for new checkpoints and writes the files that are not arrays.
     """
 
     def __init__(self, directory: Directory, keep: Sequence[int], emit: Emit) -> None:
@@ -45,15 +46,15 @@ class Saving:
         self._leads = jax.process_index() == 0
         self._manager = GlobalAsyncCheckpointManager(timeout_secs=COMMIT_SECONDS)
         self._writing: int | None = None
-        self._complete: queue.SimpleQueue[int] = queue.SimpleQueue()  # and not announced yet
+        self._complete: queue.SimpleQueue[int] = queue.SimpleQueue()  # complete but not announced yet
 
     def complete_steps(self) -> list[int]:
         return checkpoint.complete_steps(self._directory)
 
     def resume(self, initial: InitialState) -> tuple[Any, Directory] | None:
-        """State of the newest good checkpoint, and its directory; None if there is no checkpoint at all.
+        """Return the state and the directory of the newest good checkpoint; None if there is no checkpoint at all.
 
-        A good one has all its files, every array that this run needs, and only finite numbers in them. Raises
+        A good checkpoint has all its files, every array that this run needs, and only finite numbers. Raises
         UnreadableCheckpoint if there are checkpoints and none is good.
         """
         steps = self.complete_steps()
@@ -88,9 +89,9 @@ class Saving:
             self._remove([step])
 
     def must_have_room(self, state: Any, more: int = 0) -> None:
-        """Raises StoreFull if a local disk cannot hold one checkpoint: now, not after hours of training.
+        """Raise StoreFull if a local disk cannot hold one checkpoint: now, not after hours of training.
 
-        more: bytes that the run writes beside it.
+        more: bytes that the run writes besides the checkpoint.
         """
         if not self._directory.is_local:
             return
@@ -105,15 +106,15 @@ class Saving:
             )
 
     def begin(self, state: Any, facts: checkpoint.Facts, logs: Mapping[str, str]) -> None:
-        """Start to write a checkpoint, once the one before it is complete. Returns when ``state`` may change.
+        """Start to write a checkpoint, once the previous one is complete. Returns when ``state`` may change.
 
-        logs: texts that go with it, by the names of their files.
+        logs: texts to write into the checkpoint, by file name.
         """
         self.finish()
         target = checkpoint.step_directory(self._directory, facts.step)
 
         def complete() -> None:
-            """In a thread of the first process, when everybody has written."""
+            """Complete the checkpoint, in a thread of the first process, after all processes have written."""
             for name, text in logs.items():
                 target.write_text(name, text)
             checkpoint.complete(target, facts)
@@ -132,14 +133,14 @@ class Saving:
             )
 
     def announce(self) -> None:
-        """Tell of the checkpoint that became complete meanwhile. Raises what went wrong in writing it."""
+        """Emit "checkpoint" for each newly complete checkpoint. Raises the errors of writing."""
         with self._errors():
             self._manager.check_for_errors()
         while not self._complete.empty():
             self._emit("checkpoint", step=self._complete.get())
 
     def finish(self) -> None:
-        """Wait for the checkpoint that is being written, and tell of it."""
+        """Wait for the checkpoint that is being written, and announce it."""
         with self._errors():
             self._manager.wait_until_finished()
         self._writing = None
@@ -147,7 +148,7 @@ class Saving:
 
     @contextmanager
     def _errors(self) -> Generator[None]:
-        """What goes wrong in writing: the half-written checkpoint is removed, so that what can run again has room."""
+        """On an error in writing, remove the half-written checkpoint, so that the next run has room."""
         try:
             yield
         except Exception as error:
@@ -164,7 +165,7 @@ class Saving:
             ) from error
 
     def _announce_kept(self, initial: InitialState, steps: Sequence[int]) -> None:
-        """Say that milestones are there: who was to publish them may have died before it did."""
+        """Emit "checkpoint" for existing milestones: the process that should publish them may have died before."""
         for step in sorted(self._keep & set(steps)):
             source = checkpoint.step_directory(self._directory, step)
             try:

@@ -1,4 +1,4 @@
-"""The learning rate at each optimizer step, counted over all phases of a run."""
+"""Learning rate schedules by optimizer step, counted over all phases of a run."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from marin.steps.value import since, value
 
 @value("ramp_shape")
 class Shape(Enum):
-    """How a rate goes from ``a`` to ``b`` in the share ``t`` of the way, 0 … 1.
+    """The shape of a ramp from the rate ``a`` to ``b``; ``t`` is the share of the way, 0 … 1.
 
     INVERSE_SQRT decays from the first step of the ramp on (Vaswani et al. 2017, with warmup as its first step).
-    Levanter's ``inv_sqrt`` has a timescale instead: 10,000 steps, unless it is set.
+    Levanter's ``inv_sqrt`` has a timescale instead: 10,000 steps by default.
     """
 
     _value_: str
@@ -30,7 +30,7 @@ class Shape(Enum):
 
 @value("rewarmup")
 class Rewarmup:
-    """Fall to the schedule's floor at step ``at`` and climb back to the peak in ``steps`` steps."""
+    """A fall to the schedule's floor at step ``at``, and a climb back to the peak in ``steps`` steps."""
 
     at: int
     steps: int
@@ -38,7 +38,7 @@ class Rewarmup:
 
 @value("decay")
 class Decay:
-    """From the peak at step ``start`` down to the floor, reached at step ``end``."""
+    """A decay from the peak at step ``start`` to the floor at step ``end``."""
 
     start: int
     end: int
@@ -47,9 +47,9 @@ class Decay:
 
 @value("cycles")
 class Cycles:
-    """WSD-S: hold, then fall to the floor in the last ``decay`` steps of every ``length``, again and again.
+    """WSD-S cycles of ``length`` steps: hold, then fall to the floor in the last ``decay`` steps of each cycle.
 
-    until: the step before which the last cycle ends. rewarmup: steps back to the peak, 0 for a jump.
+    until: the last cycle ends at this step or before. rewarmup: steps back to the peak, 0 for a jump.
     Source: Wen et al. 2024, arXiv 2410.05192; the 8B's first 660,000 steps.
     """
 
@@ -61,7 +61,7 @@ class Cycles:
 
 
 class Ramp(NamedTuple):
-    """From step ``start`` to ``end``; its last value holds until the next ramp."""
+    """A change of the rate from step ``start`` to ``end``. The last value holds until the next ramp."""
 
     start: int
     end: int
@@ -84,10 +84,10 @@ class Ramp(NamedTuple):
 
 @value("schedule")
 class Schedule:
-    """Warmup, hold, cycles, re-warmups, decay, as fractions of the peak rate.
+    """A learning rate schedule: warmup, hold, cycles, re-warmups, decay, as fractions of the peak rate.
 
-    warmup: steps from 0 to the peak. floor: lowest fraction, where re-warmups begin and the decay ends.
-    Raises BadField for ramps that overlap.
+    warmup: steps from 0 to the peak. floor: lowest fraction, at which re-warmups begin and the decay ends.
+    Raises BadField for ramps that overlap or cannot be computed.
 
     WSD: ``Schedule(warmup, decay=Decay(start, end))``. Cosine, or inverse square root, after the warmup:
     ``Decay(warmup, end, Shape.COSINE)``, ``Shape.INVERSE_SQRT``. WSD-S: ``cycles=Cycles(…)``.
@@ -123,7 +123,7 @@ class Schedule:
                 )
 
     def ramps(self) -> list[Ramp]:
-        """All ramps in order; the first starts at step 0."""
+        """Return all ramps in order; the first ramp starts at step 0."""
         made = [Ramp(0, self.warmup, 0.0 if self.warmup else 1.0, 1.0), *self._cycle_ramps()]
         made += [Ramp(again.at, again.at + again.steps, self.floor, 1.0) for again in self.rewarmups]
         if self.decay is not None:
@@ -139,6 +139,6 @@ class Schedule:
                 yield Ramp(end, end + made.rewarmup, self.floor if made.rewarmup else 1.0, 1.0)
 
     def learning_rate(self, step: int, peak: float) -> float:
-        """The rate of the update that turns ``step`` steps done into ``step`` + 1."""
+        """Return the rate of the update after ``step`` steps, which makes them ``step`` + 1."""
         ramps = self.ramps()
         return peak * ramps[bisect_right([ramp.start for ramp in ramps], step) - 1].rate(step)

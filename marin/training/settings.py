@@ -1,6 +1,6 @@
-"""What a run was set to when it made a checkpoint, so that whoever goes on from it sees what has changed since.
+"""The settings of a run, recorded in its checkpoints, so that a run that continues one can report all changes.
 
-Fields of its specification, machines and versions, flat: ``{"optimizer.max_grad_norm": 0.2, "machine.devices": …}``.
+Fields of the specification, machines and versions, flat: ``{"optimizer.max_grad_norm": 0.2, "machine.devices": …}``.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, cast
 from marin.training.checkpoint import Facts
 from marin.training.spec import TrainingSpec
 
-# Where a run begins and ends, what it reads and writes, and who watches: of any two runs another one.
+# These fields differ between any two runs: first and last step, inputs and outputs, tracker and watch.
 READS = frozenset({"first_step", "end_step", "start", "state", "keep_steps", "compiled", "sources"})
 OWN = READS | {"before", "tracked", "watch", "process", "hang_minutes", "tensor"}
 PACKAGES = ("jax", "marin-levanter")
@@ -21,7 +21,7 @@ PACKAGES = ("jax", "marin-levanter")
 
 def settings(spec: TrainingSpec) -> dict[str, Any]:
     fields = {name: held for name, held in vars(spec).items() if name not in OWN}
-    fields["stages"] = {  # in a line each
+    fields["stages"] = {  # one line each
         step: ", ".join(f"{name} {share:.4g}" for name, share in sorted(shares.items(), key=lambda each: -each[1]))
         + (f", over {over} steps" if (over := spec.interpolations.get(step)) else "")
         for step, shares in spec.stages.items()
@@ -32,7 +32,7 @@ def settings(spec: TrainingSpec) -> dict[str, Any]:
 
 
 def machine() -> dict[str, Any]:
-    """Devices, processes and versions of this process. Imports JAX."""
+    """Return this process's devices, number of processes and package versions. Imports JAX."""
     import jax
 
     devices: list[Any] = cast(Any, jax).devices()
@@ -49,9 +49,9 @@ def machine() -> dict[str, Any]:
 
 
 def changes(facts: Facts, now: Mapping[str, Any]) -> dict[str, list[Any]]:
-    """What was set in that checkpoint and is now, by field: ``{"optimizer.max_grad_norm": [1.0, 0.2]}``.
+    """Return the settings that changed since a checkpoint, [then, now]: ``{"optimizer.max_grad_norm": [1.0, 0.2]}``.
 
-    Of an older checkpoint only model, optimizer and schedule are known, or nothing.
+    Older checkpoints record only model, optimizer and schedule, or nothing.
     """
     then = facts.settings
     if not then:

@@ -1,4 +1,4 @@
-"""Everything a training process needs to know, as one JSON file."""
+"""The specification of a training process, as one JSON file."""
 
 from __future__ import annotations
 
@@ -20,19 +20,21 @@ PROFILE = "perfetto_trace.json.gz"  # in the work in progress, and in the output
 
 
 class StartMode(Enum):
-    """What is taken from another run's checkpoint."""
+    """The parts that a run takes from another run's checkpoint."""
 
-    WARM = "warm"  # weights with the same path; the rest is fresh, also optimizer and average
-    WARM_ALL = "warm_all"  # also the optimizer state of those weights, and its histories
+    WARM = "warm"  # weights with the same path; everything else is fresh, also optimizer and average
+    WARM_ALL = "warm_all"  # also these weights' optimizer state, and the guards' histories
     WEIGHTS = "weights"  # all weights and their average; a fresh optimizer
     ALL = "all"  # also the optimizer state
 
 
 @dataclass(frozen=True, kw_only=True)
 class Start:
-    """checkpoint: directory URL. clip_history: that of another one, whose history the clip begins with.
+    """The start of a run from another run's checkpoint.
 
-    rebuild: batches before the first step that moments and histories are made from, before anything is trained.
+    checkpoint: directory URL. clip_history: directory URL of a checkpoint whose history of update norms the clip begins
+    with. rebuild: number of batches before the first step from which to rebuild moments and histories, before the
+    training.
     """
 
     mode: StartMode
@@ -43,7 +45,7 @@ class Start:
 
 @dataclass(frozen=True, kw_only=True)
 class Source:
-    """A token store. name: what metrics call it, unique in a run. store: directory URL."""
+    """A token store. name: its name in metrics, unique in a run. store: directory URL."""
 
     name: str
     store: str
@@ -51,9 +53,8 @@ class Source:
 
 @dataclass(frozen=True, kw_only=True)
 class Prompts:
-    """Texts to write on from. tokens: of each, with what stands before it. most: tokens that are written after each.
-
-    tokenizer: directory URL.
+    """Texts to continue. tokens: each text's tokens, with the token before a text, if any. most: tokens of each
+    continuation. tokenizer: directory URL.
     """
 
     texts: tuple[str, ...]
@@ -64,10 +65,10 @@ class Prompts:
 
 @dataclass(frozen=True, kw_only=True)
 class Watched:
-    """Looks at the weights. every: optimizer steps between two of them.
+    """The watch on the weights during training. every: optimizer steps between two looks.
 
-    directory: URL of the folder with held_out.npz, None without held-out text. separator: the id after which attention
-    starts anew in it, None for attention across documents.
+    directory: URL of the folder with held_out.npz, None without held-out text. separator: the token id at which
+    attention stops in this text, None for attention across documents.
     """
 
     every: int
@@ -78,7 +79,7 @@ class Watched:
 
 @dataclass(frozen=True, kw_only=True)
 class Process:
-    """One of several that train together. number: from 0, which leads. meeting: address and port where that listens."""
+    """One of several processes that train together. number: from 0; process 0 leads. meeting: its address and port."""
 
     number: int
     count: int
@@ -87,23 +88,24 @@ class Process:
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingSpec:
-    """One process of one run.
+    """The work of one process of one run: it trains the steps first_step … end_step - 1.
 
-    stages: first optimizer step → share of each source, by its name. interpolations: first optimizer step of a stage →
-    steps over which it is gone over to. batch: first optimizer step → sequences. shuffle, seed, block, max_epochs,
-    allow_starved: see marin.data.order_spec.OrderSpec. lengths: first optimizer step → tokens of a sequence, of the
-    runs that this one goes on from, too; none where it was always seq_len.
-    separate_documents: whether attention stops at document boundaries. Steps first_step … end_step - 1
-    are trained. state: directory URL of the resumable work. checkpoint_every: steps between
-    checkpoints; checkpoint_minutes: a further one when so much time has passed. keep_steps: checkpoints that stay,
-    besides the last two. compiled: local folder that keeps compiled programs between processes, None for none.
-    tracked: as what W&B or trackio show it, None for not at all. watch: what to look at on the way.
-    peak_flops: FLOP/s that all chips together have at most, 0 where nobody knows. code: digest of the code that
-    this process runs, "" where nobody knows. profile: first and last step of a trace for Perfetto. process: which of
-    several this is, None for the only one. hang_minutes: see marin.training.hanging. tensor: see
-    marin.training.chips. before: the token id that stands before each text of the sources, None where nobody knows.
-    sequences_per_device: those that one device, or group of ``tensor``, works on at once; None for its whole share of
-    the batch. lora: the adapters that are trained, None where the model's own weights are.
+    stages: first optimizer step → share of each source, by name. interpolations: first optimizer step of a stage →
+    steps of the gradual change to the stage. batch: first optimizer step → sequences. shuffle, seed, block, max_epochs,
+    allow_starved: see marin.data.order_spec.OrderSpec. lengths: first optimizer step → tokens of a sequence, also in
+    the runs that this run continues; empty if the length was always seq_len. separate_documents: whether attention
+    stops at document boundaries.
+
+    state: directory URL of the resumable work. checkpoint_every: steps between checkpoints. checkpoint_minutes: most
+    minutes between checkpoints. keep_steps: checkpoints that stay, besides the last two. compiled: local folder that
+    keeps compiled programs between processes, None for no folder. tracked: the run's name in W&B or trackio, None for
+    no tracking. watch: the looks at the weights during training. profile: first and last step of a trace for Perfetto.
+
+    peak_flops: peak FLOP/s of all chips together, 0 if unknown. code: digest of the code that this process runs, "" if
+    unknown. process: this process among several, None for a single process. hang_minutes: see marin.training.hanging.
+    tensor: see marin.training.chips. before: the token id in front of each text of the sources, None if unknown.
+    sequences_per_device: sequences that one device, or group of ``tensor`` devices, processes at once; None for its
+    whole share of the batch. lora: the adapters that are trained, None to train the model's own weights.
     """
 
     model: ModelShape
@@ -150,7 +152,7 @@ def to_json(spec: TrainingSpec) -> str:
 
 
 def from_json(text: str) -> TrainingSpec:
-    """Raises pydantic.ValidationError naming the field that does not fit."""
+    """Return the specification. Raises pydantic.ValidationError, which names the field that does not fit."""
     return _adapter().validate_json(text)
 
 
