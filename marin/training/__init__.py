@@ -1,1 +1,1 @@
-"""From our readable configuration to Levanter's, and back to checkpoints and metrics."""
+"""Train models with Levanter: marin's readable configuration in, checkpoints and metrics out."""

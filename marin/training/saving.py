@@ -69,7 +69,7 @@ class Saving:
                 self._emit("note", text=f"CANNOT RESUME from step {step}: {error}")
                 continue
             if bad:
-                self._emit("note", text=f"going on from step {step} instead; what came after it is trained again")
+                self._emit("note", text=f"going on from step {step} instead; the later steps are trained again")
             self._remove(bad)
             self._announce_kept(initial, [held for held in steps if held <= step])
             return state, source

@@ -1,4 +1,4 @@
-"""A checkpoint as a model that is asked: log-probabilities of given tokens, and what it says itself.
+"""Load a checkpoint as a LanguageModel, for log-probabilities of given tokens and for generation.
 
 Imports JAX and Levanter: do so inside run(). Shapes: B sequences, T tokens, R rows that are computed at once, N tokens
 of a row, S predictions, V vocabulary.
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 # The logits of one call, R × T × V float32, stay below this (bytes).
 LOGIT_BYTES = 64 << 20
 SHORTEST = 32
-# Tokens of a row: several short sequences share one. Rows are as long as the longest sequence where that is longer.
+# Tokens of a row. Several short sequences share a row. If the longest sequence is longer, rows grow to hold it.
 ROW_TOKENS = 256
 
-# It warns of each field of a model that is None, as a bias is that the architecture has not.
+# This logger warns of each field of a model that is None, for example a bias that the architecture lacks.
 logging.getLogger("levanter.tensorstore_serialization").setLevel(logging.ERROR)
 
 
@@ -43,12 +43,12 @@ def load_model(
     worked: Callable[[], object] = _nothing,
     eos: int | None = None,
 ) -> CheckpointModel:
-    """Load the weights of a checkpoint.
+    """Load the weights of a checkpoint and return the model.
 
-    averaged: use the moving average of the weights, if the checkpoint stores one. batch_tokens: computed at once.
-    worked: called when so many are scored. eos: the id that ends documents; no text attends to one before it, if none
-    did in training. On all chips of all hosts: each holds a part of the weights, and takes a part of the rows. On
-    several hosts each of them loads it and asks it the same. Raises UnreadableCheckpoint.
+    averaged: use the moving average of the weights, if the checkpoint stores one. batch_tokens: tokens computed at
+    once. worked: called after each such batch. eos: the id that ends documents; no text attends across it if the
+    checkpoint was trained so. All chips of all hosts share the weights and the rows. Every host must load the model
+    and make the same calls. Raises UnreadableCheckpoint.
     """
     from marin.training.bucket_address import find_buckets
     from marin.training.chips import Chips
@@ -70,8 +70,10 @@ def load_model(
 
 
 class CheckpointModel:
-    """A LanguageModel (marin.evaluation.language_model). Its methods raise InputError for tokens outside the vocabulary
-    and for sequences beyond the model's length."""
+    """A checkpoint as a LanguageModel (marin.evaluation.language_model).
+
+    The methods raise InputError for tokens outside the vocabulary and for sequences beyond the model's length.
+    """
 
     def __init__(
         self,
@@ -99,10 +101,10 @@ class CheckpointModel:
         return self._facts.vocabulary
 
     def __call__(self, tokens: np.ndarray) -> np.ndarray:
-        """(B, T) int32 tokens → (B, T-1) float32 natural-log probabilities of tokens[:, 1:].
+        """Return the natural-log probabilities of tokens[:, 1:]: (B, T) int32 → (B, T-1) float32.
 
-        T is padded to a power of two (at least 32) and B is cut into rows of one size, so there is one compilation for
-        each of few lengths.
+        T is padded to a power of two (at least 32) and B is cut into batches of one size, so JAX compiles only once for
+        each of a few lengths.
         """
         batch, length = tokens.shape
         self._must_fit(tokens, length)
@@ -119,7 +121,7 @@ class CheckpointModel:
         return out
 
     def continuations(self, wanted: Sequence[Wanted]) -> list[Scored]:
-        """What begins alike is computed once for all that share a row; see marin.evaluation.prefix_tree."""
+        """Score continuations. A row computes a common beginning only once; see marin.evaluation.prefix_tree."""
         for one in wanted:
             self._must_fit(one.tokens, len(one.tokens) - 1)
         out = [
@@ -137,7 +139,7 @@ class CheckpointModel:
 
     def _score_rows(self, laid: Sequence[Row], rows: int, length: int, out: list[Scored]) -> None:
         tokens, positions, ends = (np.zeros((rows, length), np.int32) for _ in range(3))
-        ends[:] = np.arange(1, length + 1)  # what is only padding sees itself
+        ends[:] = np.arange(1, length + 1)  # padding sees itself
         for row, one in enumerate(laid):
             for held, new in ((tokens, one.tokens), (positions, one.positions), (ends, self._seen_until(one))):
                 held[row, : len(new)] = new
@@ -159,7 +161,10 @@ class CheckpointModel:
             out[index].logprobs[offset], out[index].greedy[offset] = logprob, best
 
     def _seen_until(self, row: Row) -> np.ndarray:
-        """The place after the last token that sees each one: a separator at the beginning only sees itself."""
+        """Return, for each token, the place after the last token that sees it.
+
+        No other token sees a separator at the beginning.
+        """
         separates = (row.tokens == self._separator) & (row.positions == 0)
         return np.where(separates, np.arange(1, len(row.ends) + 1), row.ends)
 
@@ -173,7 +178,7 @@ class CheckpointModel:
         temperature: float = 0.0,
         seed: int = 0,
     ) -> list[list[int]]:
-        """temperature: 0 for the likeliest tokens. seed: with another one, others are drawn."""
+        """Return continuations of prompts. temperature: 0 for the likeliest tokens. seed: seed of the sampling."""
         from marin.training.decoding import Drawing, drawing_key, written_on
 
         for prompt in prompts:
@@ -197,7 +202,7 @@ class CheckpointModel:
 
 
 def _log_probabilities(model: Any, tokens: Any) -> Any:
-    """(R, T) → (R, T-1)."""
+    """Return the log-probabilities of tokens[:, 1:]: (R, T) → (R, T-1)."""
     import haliax
     import jax
     import jax.numpy as jnp
@@ -210,7 +215,7 @@ def _log_probabilities(model: Any, tokens: Any) -> Any:
 
 
 def _activations(model: Any, tokens: Any, positions: Any, ends: Any) -> Any:
-    """(R, N) tokens of rows as marin.evaluation.prefix_tree lays them → (R × N, embed)."""
+    """Return the activations of rows that marin.evaluation.prefix_tree laid out: (R, N) tokens → (R × N, embed)."""
     import haliax
     import jax.numpy as jnp
 
@@ -225,7 +230,7 @@ def _activations(model: Any, tokens: Any, positions: Any, ends: Any) -> Any:
 
 
 def _predictions(model: Any, activations: Any, at: Any, targets: Any) -> tuple[Any, Any]:
-    """((S,) log-probability of each target after its place, (S,) whether none is likelier)."""
+    """Return ((S,) log-probability of each target after its place, (S,) whether the target is the likeliest token)."""
     import haliax
     import jax
     import jax.numpy as jnp

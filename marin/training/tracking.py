@@ -1,7 +1,7 @@
-"""A run shown live by W&B or trackio, where somebody asks for it. metrics.jsonl stays the record.
+"""Show a run live in W&B or trackio, on request. metrics.jsonl stays the record.
 
-Both have one interface and read their own environment (WANDB_*, TRACKIO_*), so what a person has configured for them
-holds here. A tracker that fails stops no training: the log says so once, and nothing is lost.
+Both trackers have one interface and read their own environment (WANDB_*, TRACKIO_*), so your configuration of them
+holds here. A failing tracker stops no training: the log says so once, and nothing is lost.
 """
 
 # pyright: basic
@@ -23,7 +23,7 @@ PROJECT = "marin"
 SAMPLES = "what it writes"
 PROBE = 4096  # bytes: a block of a disk
 SETTINGS: Mapping[str, Mapping[str, Any]] = {"wandb": {"save_code": False}, "trackio": {"embed": False}}
-# What is shown of a run's specification: no address of a store, which may hold a credential.
+# The fields of the specification to show: no address of a store, because an address may hold a credential.
 SHOWN = ("model", "vocabulary", "optimizer", "schedule", "precision", "stages", "interpolations", "batch", "shuffle",
          "seed", "block", "seq_len", "first_step", "end_step")  # fmt: skip
 
@@ -34,16 +34,19 @@ type Track = Callable[[Mapping[str, Any], Sequence[Mapping[str, Any]]], None]
 
 @dataclass(frozen=True, kw_only=True)
 class Tracked:
-    """What to track a run as."""
+    """The tracker of a run, and the run's name there."""
 
     tracker: str  # the module: "wandb" or "trackio"
     name: str  # of the run, as people read it
-    identity: str  # of the step: a run that is resumed goes on in the same place
+    identity: str  # of the step: a resumed run goes on in the same place
 
 
 @contextmanager
 def tracking(run: Tracked | None, config: str, note: Callable[[str], None]) -> Generator[Track]:
-    """A function that takes a row of metrics. config: the specification in JSON. note: hears once what is wrong."""
+    """Yield a function that tracks a row of metrics.
+
+    config: the specification in JSON. note: receives one message if the tracker fails.
+    """
     opened = _Open(note)
     if run is not None:
         opened.begin(run, {name: held for name, held in json.loads(config).items() if name in SHOWN})
@@ -73,7 +76,7 @@ class _Open:
             self._folder = str(Path(self._run.dir).parent if run.tracker == "wandb" else module.TRACKIO_DIR)
 
     def log(self, row: Mapping[str, Any], wrote: Sequence[Mapping[str, Any]] = ()) -> None:
-        """wrote: lines of samples.jsonl, which both show as a table."""
+        """Send a row to the tracker. wrote: lines of samples.jsonl, which both trackers show as a table."""
         if self._run is None:
             return
         values = {name: held for name, held in row.items() if isinstance(held, numbers.Real) and name != "step"}
@@ -87,7 +90,7 @@ class _Open:
             self._look_for_room(row["step"])
 
     def _look_for_room(self, step: int) -> None:
-        """Note it once if the tracker's disk is full. Its own process writes there, and keeps the error to itself."""
+        """Emit a note, once, if the tracker's disk is full. The tracker's own process does not report this error."""
         if self._is_full:
             return
         try:

@@ -1,4 +1,4 @@
-"""What a run takes from another run's checkpoint, array by array, and the report on it."""
+"""Decide which arrays a run takes from another run's checkpoint, and report on them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SKIP_HISTORY, CLIP_HISTORY = "_skipstep_", "update_norms"
 
 
 def stored_shapes(source: Directory) -> Shapes:
-    """Shape of every array of a checkpoint, by its path. Raises UnreadableCheckpoint."""
+    """Return the shape of every array of a checkpoint, by path. Raises UnreadableCheckpoint."""
     from levanter.checkpoint_manifest import read_manifest
 
     manifest = read_manifest(source.url)
@@ -28,18 +28,18 @@ def stored_shapes(source: Directory) -> Shapes:
 
 
 def below(part: str, shapes: Shapes) -> Shapes:
-    """Those of one part of a checkpoint, by their paths in it."""
+    """Return the shapes of one part of a checkpoint, by their paths below the part."""
     return {path.removeprefix(f"{part}/"): shape for path, shape in shapes.items() if path.startswith(f"{part}/")}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Carried:
-    """Which arrays of one optimizer's state another one goes on with.
+    """The arrays that one optimizer's state carries over to another optimizer.
 
-    An array is known by the transformation that it belongs to, not by that one's place, which moves when a guard before
-    it is switched on or off, and when Adam moves but a part of what it moved, beside Muon. The history of a guard is
-    carried over whole or not at all. Muon's momentum never comes from Adam's first moment: that one forgets faster
-    (.9 against .98) and is of clipped gradients; seeding it so gained nothing that could be measured.
+    An array is identified by its transformation, not by the transformation's place in the chain. The place changes when
+    an earlier guard is switched on or off, and when Muon takes over a part of Adam's parameters. A guard's history is
+    carried over whole or not at all. Muon's momentum never comes from Adam's first moment: the first moment forgets
+    faster (.9 against .98) and averages clipped gradients. Seeding the momentum from it had no measurable gain.
     """
 
     wanted: Shapes  # of the new optimizer, by path
@@ -48,7 +48,7 @@ class Carried:
 
     @functools.cached_property
     def source(self) -> dict[str, str]:
-        """Path in the checkpoint of each array that is carried over, by its path in the new state."""
+        """The path in the checkpoint of each array that is carried over, by its path in the new state."""
         there, keys = {key: path for path, key in _keys(self.stored).items()}, _keys(self.wanted)
         found = {
             path: there[key]
@@ -60,7 +60,7 @@ class Carried:
         return {path: at for path, at in whole.items() if not self.only or _history(keys[path]) == self.only}
 
     def report(self) -> dict[str, Shapes]:
-        """kept, fresh, dropped: shape by path, in the new state, for dropped in the old one."""
+        """Return kept, fresh, dropped: shapes by path in the new state (dropped: by path in the old state)."""
         return {
             "kept": {path: self.wanted[path] for path in sorted(self.source)},
             "fresh": {path: self.wanted[path] for path in sorted(self.wanted.keys() - self.source.keys())},
@@ -69,7 +69,7 @@ class Carried:
 
 
 def _keys(paths: Iterable[str]) -> dict[str, str]:
-    """For each path one that names its transformation by the fields of its state."""
+    """Map each path to a key that names the transformation by the fields of its state, not by its place."""
     found = {path: CHAIN.fullmatch(path) for path in paths}
     fields: dict[tuple[str, str], set[str]] = {}
     for match in filter(None, found.values()):
@@ -81,24 +81,24 @@ def _keys(paths: Iterable[str]) -> dict[str, str]:
 
 
 def _history(key: str) -> str:
-    """Which guard's history an array is part of; "" for none."""
+    """Return the guard whose history an array is part of; "" for no guard."""
     return next((name for name in (SKIP_HISTORY, CLIP_HISTORY) if name in key), "")
 
 
 def transfer_report(stored: Shapes, wanted: Shapes, where: str) -> dict[str, Any]:
-    """Which parameters are loaded, fresh (only wanted) and dropped (only stored), with shapes and counts.
+    """Report the parameters that are loaded, fresh (only wanted) and dropped (only stored), with shapes and counts.
 
-    Raises UnreadableCheckpoint if a parameter has one shape there and another here, or if none is common.
+    Raises UnreadableCheckpoint if a stored and a wanted parameter differ in shape, or if no parameter is common.
     """
     for path in sorted(stored.keys() & wanted.keys()):
         if stored[path] != wanted[path]:
             raise UnreadableCheckpoint(
-                f"{where}: {path} has shape {stored[path]}, the model wants {wanted[path]}; "
+                f"{where}: {path} has shape {stored[path]}, but this model needs {wanted[path]}; "
                 "start from a model with the same sizes"
             )
     if not stored.keys() & wanted.keys():
         raise UnreadableCheckpoint(
-            f"{where}: not one of its {len(stored)} parameters is one of this model's {len(wanted)}; start from a "
+            f"{where}: its {len(stored)} parameters and this model's {len(wanted)} have none in common; start from a "
             "checkpoint of a related architecture"
         )
     groups = {
@@ -111,7 +111,7 @@ def transfer_report(stored: Shapes, wanted: Shapes, where: str) -> dict[str, Any
 
 
 def describe(report: Mapping[str, Any]) -> Iterator[str]:
-    """The report in lines for a log."""
+    """Yield the report in lines for a log."""
     yield (
         f"begins with {report['parameters_loaded']:,} parameters of another run's checkpoint, "
         f"{report['parameters_fresh']:,} fresh, {report['parameters_dropped']:,} left out"

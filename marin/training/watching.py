@@ -1,14 +1,14 @@
-"""What is looked at between two steps of a training: norms of the weights, how well they predict, what they write.
+"""Watch a training between two steps: norms of the weights, losses on held-out text, samples.
 
-Everything is of the weights after the step's update. The names it adds to a row of metrics.jsonl::
+All values belong to the weights after the step's update. Names of values in a row of metrics.jsonl::
 
     norm/model, norm/embeddings, norm/lm_head, norm/layer/0 …    Euclidean norms of weights
     norm/adapters                                                with LoRA instead: norm of all factors A and B
-    ema_distance                                                 norm of weights − average, over the norm of the weights
+    ema_distance                                                 norm of (weights − average) / norm of weights
     held_out/loss/<domain>, held_out/bpb/<domain>                nats a token, bits a byte of each domain
     held_out/macro_loss, …/micro_loss, …/macro_bpb, …/micro_bpb  mean over domains; over all tokens or bytes
     held_out/log_z                                               root mean square of log Z; the z-loss keeps it near 0
-    held_out_ema/…                                               the same of the averaged weights, but for log_z
+    held_out_ema/…                                               the same for the averaged weights, without log_z
 """
 
 # pyright: basic
@@ -39,7 +39,7 @@ LAYERS = ("layer", "layers")  # the axis along which Levanter stacks layers
 
 
 class Watching:
-    """spec, trainer: of the run. vectors come to the host once a look, so that a look costs little.
+    """The watch over a run. A look is cheap: it copies only a few vectors to the host.
 
     wrote: lines of samples.jsonl of the last look.
     """
@@ -54,14 +54,14 @@ class Watching:
         if spec.watch is not None and spec.watch.directory is not None:
             self._held_out = read_held_out(Directory(spec.watch.directory), spec.vocabulary)
             self._separator = spec.watch.separator
-            self._rows = min(spec.batch.values())  # what fits into memory in training does here
+            self._rows = min(spec.batch.values())  # as many rows as fit into memory in training
             self._nats = hax.named_jit(
                 _nats, axis_resources=trainer.compute_axis_mapping, donate_args=(False, False, False, False)
             )
             self._examples = list(self._placed())
 
     def look(self, state: Any, done: int) -> dict[str, float]:
-        """What this step's row gets, and ``watch_seconds``; {} for most steps. state: after ``done`` steps."""
+        """Return this step's values, and ``watch_seconds``; {} for most steps. state: after ``done`` steps."""
         ends = done == self._spec.end_step
         started = time.monotonic()
         row: dict[str, float] = {}
@@ -107,7 +107,7 @@ class Watching:
         return found | {f"{name}/log_z": _short(math.sqrt(z[0] / z[1]))} if with_z else found
 
     def _placed(self) -> Iterator[tuple[Any, Any]]:
-        """(example, domain of each row as one-hot) of each batch of rows; what fills the last one up counts nowhere."""
+        """Yield (example, one-hot domain of each row) of each batch of rows. The last batch's padding never counts."""
         held, names = self._held_out, self._held_out.domains
         length = held.tokens.shape[1]
         axes = (hax.Axis(self._trainer.config.batch_axis_name or "batch", self._rows), hax.Axis("position", length))
@@ -135,12 +135,12 @@ class Watching:
 
 
 def _short(value: float) -> float:
-    """Seven digits: what float32 holds."""
+    """Return a value with seven digits, the precision of float32."""
     return float(f"{value:.7g}")
 
 
 def _norms(model: Any, average: Any) -> Any:
-    """Squares of the norms of the model, embeddings, head, what the average differs by, then of each layer."""
+    """Return the squared norms of the model, embeddings, head, difference from the average, then each layer."""
     paths = jax.tree.leaves(leaf_key_paths(model, is_leaf=hax.is_named_array))
     leaves = jax.tree.leaves(model, is_leaf=hax.is_named_array)
     embeddings, head, other, layers = jnp.zeros(()), jnp.zeros(()), jnp.zeros(()), jnp.zeros(())
@@ -168,7 +168,7 @@ def _norms(model: Any, average: Any) -> Any:
 
 
 def _nats(policy: Any, model: Any, batch: tuple[Any, Any], with_z: bool) -> Any:
-    """Summed surprisal of each domain, then of log² Z and of the tokens that it was taken at (0, 0 without)."""
+    """Return the summed surprisal of each domain, then the sum of log² Z and its number of tokens (0, 0 without)."""
     example, domain = batch
     model = policy.cast_to_compute(eqx.nn.inference_mode(model, True))
 

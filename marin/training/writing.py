@@ -1,7 +1,7 @@
-"""What a model writes: prompts continued by the weights of a running training, and the text of what was generated.
+"""Samples of a running training: continue prompts with its weights, and decode the generated tokens.
 
-A line of samples.jsonl for each look and prompt. ``step``: optimizer steps that the weights have had. ``greedy``: the
-likeliest tokens; ``sampled``: drawn at temperature 1. All of it is a function of weights, seed, step and prompt::
+samples.jsonl has a line for each look and prompt. ``step``: optimizer steps of the weights. ``greedy``: the likeliest
+tokens; ``sampled``: sampled at temperature 1. A line depends on weights, seed, step and prompt only::
 
     {"step": 100, "prompt": "The capital of France is", "greedy": " the city of …", "sampled": " a town in …"}
 """
@@ -24,7 +24,7 @@ from marin.training.spec import Prompts, TrainingSpec
 
 
 class Writing:
-    """spec, trainer: of the run. On several processes each of them calls it, and gets the same."""
+    """The writer of a run's samples. Every process of the run must call ``lines``, and gets the same lines."""
 
     def __init__(self, spec: TrainingSpec, trainer: Any, prompts: Prompts) -> None:
         self._spec, self._trainer, self._prompts = spec, trainer, prompts
@@ -37,7 +37,7 @@ class Writing:
             )
 
     def lines(self, model: Any, done: int) -> list[dict[str, Any]]:
-        """Of samples.jsonl, one a prompt. model: the weights after ``done`` steps."""
+        """Return lines of samples.jsonl, one a prompt. model: the weights after ``done`` steps."""
         spec, prompts = self._spec, self._prompts
         count = len(prompts.texts)
         keys = np.stack([drawing_key(spec.seed, done, text) for text in prompts.texts])
@@ -60,6 +60,6 @@ class Writing:
 
 
 def continuation(tokenizer: LoadedTokenizer, prompt: Sequence[int], made: Sequence[int]) -> str:
-    """The text of tokens that follow a prompt, with the space before the first, which some tokenizers drop alone."""
+    """Return the text of tokens after a prompt, with the first space, which some tokenizers drop without a prompt."""
     before, whole = tokenizer.decode(prompt), tokenizer.decode([*prompt, *made])
     return whole[len(before) :] if whole.startswith(before) else tokenizer.decode(made)

@@ -139,7 +139,7 @@ def test_a_shift_of_the_training_loss_alone_names_the_data(held_out: str) -> Non
     says = {
         "still": "the data of the training changed, or its order; not the weights",
         "moves": "the weights, or what updates them",
-        "none": "nobody looked (Watch)",
+        "none": "no held-out loss was measured (Watch)",
     }
     assert says[held_out] in found.sentence()
 

@@ -347,7 +347,7 @@ def test_a_checkpoint_of_other_sizes_is_refused_with_both_shapes(runs: Runs) -> 
         "sizes", model=dataclasses.replace(QWEN3, intermediate=96), first_step=KEPT,
         start=Start(mode=StartMode.WARM, checkpoint=runs.checkpoint(runs.spec, KEPT).url),
     )  # fmt: skip
-    with pytest.raises(UnreadableCheckpoint, match=r"has shape \(2, 32, 64\), the model wants \(2, 32, 96\)"):
+    with pytest.raises(UnreadableCheckpoint, match=r"has shape \(2, 32, 64\), but this model needs \(2, 32, 96\)"):
         runs.train(spec)
 
 

@@ -1,1 +1,1 @@
-"""Is this run healthy: how far its batches are from independent draws."""
+"""Check the health of a run: the independence of its batches, and its metrics."""

@@ -1,8 +1,8 @@
-"""How far the batches of a run are from independent draws: measures, and what chance alone would give.
+"""Measure the distance of a run's batches from independent draws, beside the values that chance alone would give.
 
-Every measure is compared with simulated runs that draw the same number of sequences from each
-source in each batch, each epoch of a source in a uniformly random order. A walk can miss that in
-both directions: clumped (sequences of a batch are neighbours) or too even (they avoid each other).
+marin compares every measure with simulated runs. A simulated run draws the same number of sequences from each source in
+each batch, each epoch of a source in a uniformly random order. A run can depart from this in two directions: clumped
+(sequences of a batch are neighbours) or too even (sequences of a batch avoid each other).
 
 Arrays: n draws, T batches, S sources; a cell is one source in one batch.
 """
@@ -22,13 +22,13 @@ from marin.errors import BadField
 I64 = NDArray[np.int64]
 F64 = NDArray[np.float64]
 GroupOf = Callable[[int, I64], I64]
-"""(source number, sequences) → what each belongs to: its document, its block, its shard."""
+"""(source number, sequences) → the number of each sequence's group: its document, block or shard."""
 
-NEAR = 1 / 32  # sequences are near when closer than this part of their source
+NEAR = 1 / 32  # two sequences are near if they are closer than this part of their source
 PARTS = 32  # equal parts of a source, for coverage
-CLASSES = 64  # remainders that sequences are counted by
+CLASSES = 64  # divisor of the measure "remainder"
 WINDOWS = 8  # coverage is counted over this many windows of consecutive batches
-LARGEST_SHUFFLED = 1 << 20  # longer sources are simulated by draws with replacement: repeats are then rare
+LARGEST_SHUFFLED = 1 << 20  # longer sources are simulated by draws with replacement, because repeats are rare
 
 MEASURES: Mapping[str, str] = {
     "same_group": "pairs of one source in one batch that come from one document (or block)",
@@ -55,9 +55,9 @@ PER_BATCH = ("same_group", "near", "discrepancy", "mean_position", "parity", "re
 
 @dataclass(frozen=True, kw_only=True)
 class Draws:
-    """What a run read. batch: (n,) 0 … T-1, ascending. source, sequence: (n,). lengths: (S,) sequences in each source.
+    """The sequences that a run read. batch: (n,) 0 … T-1, ascending. source, sequence: (n,).
 
-    before: (S,) draws of each source before the first batch.
+    lengths: (S,) sequences in each source. before: (S,) draws of each source before the first batch.
     """
 
     batch: I64
@@ -94,14 +94,14 @@ class Series:
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
-    """By measure name."""
+    """All measures of a run and of its batches, by measure name."""
 
     run: dict[str, Measured]
     per_batch: dict[str, Series]
 
 
 def measures(draws: Draws, group_of: GroupOf) -> tuple[dict[str, float], dict[str, F64]]:
-    """Each of MEASURES for the run, and those of PER_BATCH for every batch, (T,)."""
+    """Return each of MEASURES for the run, and each of PER_BATCH for every batch, (T,)."""
     sources = len(draws.lengths)
     cell = draws.batch * sources + draws.source
     group = np.empty_like(draws.sequence)
@@ -117,7 +117,7 @@ def measures(draws: Draws, group_of: GroupOf) -> tuple[dict[str, float], dict[st
 
 
 def compare(draws: Draws, group_of: GroupOf, *, seed: int, simulations: int = 200) -> Comparison:
-    """The run's measures with their reference distributions, from ``simulations`` runs of independent draws."""
+    """Return the run's measures beside their reference distributions from ``simulations`` runs of independent draws."""
     if simulations < 20:
         raise BadField(f"compare: {simulations} simulated runs say nothing about a tail, wanted at least 20")
     rng = np.random.default_rng(seed)
@@ -144,7 +144,7 @@ def compare(draws: Draws, group_of: GroupOf, *, seed: int, simulations: int = 20
 
 
 def against(value: float, reference: Sequence[float]) -> Measured:
-    """A number and where it lies among reference numbers. z is 0 when all of them equal it."""
+    """Return a number's place among reference numbers. z is 0 if all reference numbers equal the number."""
     held = np.asarray(reference)
     mean, sd = float(held.mean()), float(held.std(ddof=1))
     away = value - mean
@@ -154,7 +154,7 @@ def against(value: float, reference: Sequence[float]) -> Measured:
 
 
 def independent(draws: Draws, rng: np.random.Generator) -> Draws:
-    """The same batches and sources with independently drawn sequences, each epoch without repeats."""
+    """Return the same batches and sources with independently drawn sequences, each epoch without repeats."""
     sequence = np.empty_like(draws.sequence)
     for source, length in enumerate(draws.lengths.tolist()):
         mine = np.flatnonzero(draws.source == source)
@@ -174,12 +174,12 @@ def _per_batch(draws: Draws, cell: I64, group: I64) -> dict[str, F64]:
     cells = batches * sources
 
     def pairs_alike(kind: I64) -> F64:
-        """(T,) pairs of one cell that are of one kind."""
+        """Return (T,) the number of pairs of one cell that are of one kind."""
         codes, held = np.unique(cell * (int(kind.max()) + 1) + kind, return_counts=True)
         of_cell = codes // (int(kind.max()) + 1)
         return np.bincount(of_cell // sources, weights=held * (held - 1) / 2, minlength=batches)
 
-    # Cells apart by more than any distance within one, so a window never reaches into the next.
+    # Cells lie apart by more than any distance within a cell, so a window never reaches into the next cell.
     apart = 2 * int(draws.lengths.max()) + 2
     order = np.argsort(cell * apart + draws.sequence, kind="stable")
     keys = (cell * apart + draws.sequence)[order]
@@ -211,7 +211,7 @@ def _per_batch(draws: Draws, cell: I64, group: I64) -> dict[str, F64]:
 
 
 def _mean_deviation(draws: Draws, cell: I64) -> F64:
-    """(T, S) mean position of each cell in units of its standard deviation under independence; 0 where empty."""
+    """Return (T, S) each cell's mean position, in standard deviations under independence; 0 for an empty cell."""
     batches, sources = draws.batches, len(draws.lengths)
     size = np.bincount(cell, minlength=batches * sources).reshape(batches, sources)
     position = (draws.sequence + 0.5) / draws.lengths[draws.source]
@@ -226,7 +226,7 @@ def _phase(deviation: F64) -> float:
 
 
 def _coverage(draws: Draws) -> float:
-    """Share of (window, source, part) touched."""
+    """Return the share of (window, source, part) that the run touches."""
     windows = min(WINDOWS, draws.batches)
     window = draws.batch * windows // draws.batches
     part = draws.sequence * PARTS // draws.lengths[draws.source]
@@ -236,7 +236,7 @@ def _coverage(draws: Draws) -> float:
 
 
 def draws_of(order: DataOrder[Any], steps: Sequence[int]) -> Draws:
-    """What an order reads in these optimizer steps, in order."""
+    """Return the sequences that a data order reads in these optimizer steps, in order."""
     read = [order.batch_at(step) for step in steps]
     return Draws(
         batch=np.repeat(np.arange(len(steps)), [len(source) for source, _ in read]),

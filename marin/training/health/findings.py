@@ -1,4 +1,4 @@
-"""What is wrong with a run, by its metrics alone: in plain English, with steps, and with what changed there."""
+"""Find faults of a run from its metrics alone, and describe them in plain English with steps and nearby changes."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from marin.training.health.level_shift import Shift, shifts, size_at
 from marin.training.health.order import waves
 from marin.training.health.spikes import Became, Spike, spikes
 
-NEAR = 10  # steps before a finding in which a change may be its cause
-ONE = 60  # steps; where a shift begins becomes clear only as the run goes on
+NEAR = 10  # steps before a finding; a change within them may be the cause
+ONE = 60  # steps; the estimate of a shift's first step moves while the run goes on
 DEEP = 0.2  # of the peak rate
-MOST = 5  # findings of one kind that are told one by one
-RATE = "learning rate: "  # of a change after which the loss goes on from where it is
+MOST = 5  # spikes to report one by one
+RATE = "learning rate: "  # begins a change that does not break the loss curve
 CLIMBING = ("warmup", "rewarmup")  # phases
 STANDS_STILL = "the held-out loss does not: the data of the training changed, or its order; not the weights"
 UNCLEAR = "the held-out loss moves by {:+.3f} with a standard error of {:.3f}, which is too little to tell"
@@ -28,7 +28,7 @@ BY_ITS_BATCH = 3  # steps; a longer spike hurt the weights
 
 
 class Kind(Enum):
-    """What was found."""
+    """The kinds of findings."""
 
     DIVERGED = "diverged"
     SPIKE = "spike"
@@ -47,20 +47,20 @@ OF_THE_LOSS = {Kind.DIVERGED, Kind.SPIKE, Kind.SHIFT, Kind.RISE, Kind.ORDER}
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """ill: whether somebody should act; else it is over, or as it was meant."""
+    """A fault, or an event of note. ill: whether somebody should act; if not, it is over, or was planned."""
 
     kind: Kind
     step: int  # where it begins
     end: int  # its last step
     ill: bool
     text: str  # a sentence
-    causes: tuple[str, ...] = ()  # what changed there, and what speaks for which reason
+    causes: tuple[str, ...] = ()  # changes nearby, and evidence for a reason
 
     def sentence(self) -> str:
         return f"{self.text}{f' — {"; ".join(self.causes)}' if self.causes else ''}"
 
     def is_like(self, other: Finding) -> bool:
-        """Whether the two are one, seen at different times."""
+        """Return whether the two are one finding, seen at different times."""
         alike = self.kind is other.kind or {self.kind, other.kind} <= OF_THE_LOSS
         return alike and other.step - ONE <= self.step <= other.end + ONE
 
@@ -69,9 +69,9 @@ class Finding:
 
 
 def findings(rows: Rows) -> list[Finding]:
-    """All of them, in order of steps; none for a healthy run.
+    """Return all findings of a run, in order of steps; none for a healthy run.
 
-    rows: lines of metrics.jsonl, in order; older ones, with fewer values, tell less.
+    rows: lines of metrics.jsonl, in order. Lines of older versions have fewer values, and allow fewer findings.
     """
     if not rows:
         return []
@@ -99,7 +99,7 @@ class _Run:
         self._climbs = [*self._rising(self._quiet)]
 
     def diverged(self) -> list[Finding]:
-        """Rows with something that is no finite number."""
+        """Return a finding if rows have values that are not finite."""
         bad = [row for row in self._rows if row.get("non_finite")]
         if not bad:
             return []
@@ -119,14 +119,14 @@ class _Run:
             found.append(self._found(Kind.SPIKE, rest[0].start, rest[-1].end, False, text))
         recovered = [each for each in told if each.became is Became.RECOVERED]
         if len(told) >= MOST and recovered:
-            text = f"{len(told)} spikes in {len(self._rows):,} steps: this run is unstable, also where each recovered."
+            text = f"{len(told)} spikes in {len(self._rows):,} steps: this run is unstable, even where one recovered."
             found.append(
                 self._found(Kind.SPIKE, told[0].start, told[-1].end, True, text, self._unguarded(told[0].start))
             )
         return found
 
     def rises(self) -> list[Finding]:
-        """Losses that climb slowly: the training loss, alone or with the held-out loss, and the held-out loss alone."""
+        """Find slow climbs of the training loss, with or without the held-out loss, and of the held-out loss alone."""
         found = [self._rise(each) for each in self._climbs]
         for each in self._rising(self._held_out):
             if any(one.step <= each.end and each.step <= one.end for one in self._climbs):
@@ -140,7 +140,7 @@ class _Run:
         return found
 
     def _rising(self, held: Curve) -> Iterable[trends.Growth]:
-        """A loss is meant to rise while the learning rate climbs again."""
+        """Yield slow climbs of a loss, except while the learning rate climbs: a rise is expected then."""
         for part in self._parts(held, self._lasting):
             each = trends.rises(part)
             if each is not None and self._by_step.get(each.step, {}).get("phase") not in CLIMBING:
@@ -151,7 +151,7 @@ class _Run:
         text = f"The training loss rises by {size:.3f} {span}"
         beside = trends.change(self._held_out.between(-np.inf, each.end + 2), each.step)
         if beside is None:
-            causes = ["whether the held-out loss rises too, nobody looked (Watch)"]
+            causes = ["no held-out loss was measured (Watch), so the cause stays open"]
         elif (seen := trends.is_shared(*beside, size)) is None:
             causes = [UNCLEAR.format(*beside)]
         elif seen:
@@ -162,7 +162,7 @@ class _Run:
         return self._found(Kind.RISE, each.step, each.end, True, f"{text}.", causes)
 
     def shifts(self) -> list[Finding]:
-        """Of the training loss, between what was meant to change; and of the held-out loss."""
+        """Find level shifts of the training loss, between planned changes, and of the held-out loss."""
         found = [
             self._shift(shift, part)
             for part, shift in self._shifts()
@@ -179,7 +179,7 @@ class _Run:
         return found
 
     def order(self) -> list[Finding]:
-        """Losses of batches that depend on each other, while held-out text sees nothing of it."""
+        """Find batch losses that depend on each other. The held-out loss tells the data order from the weights."""
         known = [*self._lasting, *(shift.step for _, shift in self._shifts()), *(each.step for each in self._climbs)]
         for part in self._parts(self._quiet, known):
             if (wave := waves(part, self._rate)) is None:
@@ -237,7 +237,7 @@ class _Run:
         return [self._found(Kind.NORMALIZER, drift.step, drift.end, True, text, self._unguarded(drift.step))]
 
     def _deep_without_z_loss(self) -> list[Finding]:
-        """Where the head has been seen to explode, though it has not here."""
+        """Warn of a deep decay without z-loss: heads have exploded there, although this run's head has not."""
         known = [row["guards"] for row in self._rows if "guards" in row]
         guards: Mapping[str, Any] = known[-1] if known else {}
         rate = self._rate
@@ -252,7 +252,7 @@ class _Run:
         return [Finding(kind=Kind.NORMALIZER, step=first, end=last, ill=False, text=text, causes=seen)]
 
     def _went(self, first: int) -> list[str]:
-        """Norms and log Z from this step on."""
+        """Describe the course of the head's norm and of log Z from this step on."""
         return [
             f"{words} went from {part.value[0]:.4g} to {part.value[-1]:.4g}"
             for name, words in (("norm/lm_head", "the norm of the head"), ("held_out/log_z", "log Z"))
@@ -263,7 +263,7 @@ class _Run:
         return [row["step"] for row in self._rows if row.get("phase") == phase]
 
     def average(self) -> list[Finding]:
-        """A gap between the weights and their average that changes where nothing was meant to."""
+        """Find a jump of the gap between the weights and their average, away from planned changes."""
         averaged = curve(self._rows, "held_out_ema/macro_loss")
         if len(averaged) != len(self._held_out):
             return []
@@ -299,7 +299,7 @@ class _Run:
         alone = f"Step {each.start:,}: the loss spikes" if each.start == each.end else (
             f"Steps {each.start:,} to {each.end:,}: the loss spikes"
         )  # fmt: skip
-        level = f", on a level {each.shift:+.3f} from the one before" if each.became is Became.PLATEAU else ""
+        level = f", on a level {each.shift:+.3f} from the level before" if each.became is Became.PLATEAU else ""
         most = f" at step {each.peak:,}" if each.start < each.end else ""
         text = f"{alone} by {each.height:.3g}{most}: {each.became.value}{level}."
         causes: list[str] = []
@@ -312,7 +312,7 @@ class _Run:
             sources = self._by_step.get(each.peak, {}).get("sources", {})
             drawn = ", ".join(f"{count} of {name}" for name, count in sources.items())
             causes.append(
-                "no norm announced it and the next losses are as before: that batch is unlike the others, look at its "
+                "no norm rose before and the next losses are as before: that batch is unlike the others, look at its "
                 + (f"data ({drawn})" if drawn else "data")
             )
         if (hurt := trends.bump(self._held_out, each.start, each.end)) is not None:
@@ -325,7 +325,7 @@ class _Run:
         )
 
     def _shifts(self) -> Iterable[tuple[Curve, Shift]]:
-        """Those of the training loss that are no part of a slow climb, each with the curve that it lies in."""
+        """Yield the shifts of the training loss outside of slow climbs, each with the part of the curve around it."""
         for part in self._parts(self._quiet, [each.step for each in self._climbs]):
             for shift in shifts(part, self._rate):
                 if not any(each.step - ONE <= shift.step <= each.end for each in self._climbs):
@@ -339,7 +339,7 @@ class _Run:
         beside = size_at(looked, shift.step + 1, self._rate)
         if beside is None:
             return self._found(Kind.SHIFT, shift.step, shift.step, True, f"{text}.", [
-                "whether held-out text sees it too, nobody looked (Watch)"
+                "no held-out loss was measured (Watch), so the cause stays open"
             ])  # fmt: skip
         seen = trends.is_shared(*beside, shift.size)
         if seen is False:
@@ -351,12 +351,12 @@ class _Run:
         return self._found(Kind.SHIFT, shift.step, shift.step, shift.size > 0, f"{text}.", causes)
 
     def _is_meant(self, each: Spike) -> bool:
-        """A rise while the learning rate climbs again, or where the data changed."""
+        """Return whether a spike is expected: the learning rate climbs, or a planned change breaks the curve there."""
         climbs = self._by_step.get(each.start, {}).get("phase") in CLIMBING
         return each.became is not Became.DIVERGED and (climbs or any(0 <= each.start - at <= 1 for at in self._breaks))
 
     def _unguarded(self, step: int) -> list[str]:
-        """Guards that are off by then."""
+        """Name the guards that are off at this step."""
         known = [row["guards"] for row in self._rows if "guards" in row and row["step"] <= step]
         if not known:
             return []
@@ -379,7 +379,7 @@ class _Run:
         )  # fmt: skip
 
     def _resumed(self, step: int) -> list[str]:
-        """Of a process that began shortly before, what is other than before it."""
+        """If the run was resumed shortly before, name the differences between the two processes."""
         processes = [(row["step"], row["process"]) for row in self._rows if "process" in row and row["step"] <= step]
         if len(processes) < 2 or processes[-1][0] < step - NEAR:
             return []
@@ -390,7 +390,7 @@ class _Run:
         ]
 
     def _parts(self, held: Curve, more: Iterable[int] = ()) -> list[Curve]:
-        """Between the steps at which something was meant to change, or at which these do."""
+        """Split a curve at the steps of planned changes, and at ``more``."""
         edges = [-np.inf, *sorted({*self._changes, *more}), np.inf]
         return [held.between(first, end) for first, end in pairwise(edges)]
 

@@ -1,4 +1,4 @@
-"""Batches that are not drawn independently, by the losses of consecutive steps. Shapes: n steps."""
+"""Detect batches that are not drawn independently, from the losses of consecutive steps. Shapes: n steps."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from marin.training.health.level_shift import around_course
 
 SHORTEST = 80  # steps
 LAGS = 8
-SURE = 6.0  # of the largest of so many z
-STRONG = 0.3  # correlation below which nobody should care
+SURE = 6.0  # least z of the largest of LAGS correlations
+STRONG = 0.3  # least correlation that matters
 
 
 @dataclass(frozen=True)
@@ -27,9 +27,10 @@ class Wave:
 
 
 def waves(held: Curve, *beside: Curve) -> Wave | None:
-    """None where losses scatter independently around their course, as those of independent batches do.
+    """Return the strongest correlation, or None if losses scatter independently around their course.
 
-    The course is that of a loss curve; outliers are cut to five deviations. z = r·√n. beside: see ``around_course``.
+    Losses of independent batches scatter independently. The course is a loss curve's course; outliers are cut to five
+    deviations. z = r·√n. beside: see ``around_course``.
     """
     n = len(held)
     if n < SHORTEST:
@@ -43,11 +44,11 @@ def waves(held: Curve, *beside: Curve) -> Wave | None:
         return None
     correlations = [float((residual[:-lag] * residual[lag:]).sum()) / total for lag in range(1, LAGS + 1)]
     strong = np.abs(correlations)
-    lag = int(np.argmax(strong >= 0.9 * strong.max())) + 1  # the first of those that are as strong
+    lag = int(np.argmax(strong >= 0.9 * strong.max())) + 1  # the first lag that is about as strong as the strongest
     found = correlations[lag - 1]
     z = abs(found) * math.sqrt(n)
     if z < SURE or abs(found) < STRONG:
         return None
     period = 2 * lag if found < 0 else lag
     stretches = found > 0 and correlations[0] > 0
-    return Wave(lag, found, z, "like ones come in stretches" if stretches else f"they repeat every {period} steps")
+    return Wave(lag, found, z, "similar ones come in stretches" if stretches else f"they repeat every {period} steps")

@@ -1,6 +1,6 @@
-"""How often walks of each permutation clump a batch, or make it too even, more than a true shuffle nearly ever does.
+"""Measure how often each permutation's walks make batches more clumped or more even than nearly all true shuffles.
 
-One seed can be lucky or unlucky; this answers over many.
+One seed can be lucky or unlucky, so the measurement covers many seeds.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from marin.errors import BadField
 from marin.training.health.batches import LARGEST_SHUFFLED
 from marin.training.health.shuffle import TRUE_SHUFFLE
 
-TAIL = 0.001  # of a true shuffle's batches are beyond the threshold on either side
+TAIL = 0.001  # share of a true shuffle's batches beyond the threshold, on either side
 I64 = NDArray[np.int64]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Beyond:
-    """Of many walks: shares of batches beyond the tails of true shuffles, and of seeds with at least one clumped batch.
+    """Shares over many walks: batches beyond the tails of true shuffles, and seeds with at least one clumped batch.
 
     most: pairs in the most clumped batch, relative to chance.
     """
@@ -36,9 +36,9 @@ class Beyond:
 
 @dataclass(frozen=True, kw_only=True)
 class SpreadOverSeeds:
-    """Pairs of a batch from one block, relative to independent draws: 1 is what chance gives.
+    """The spread, over many seeds, of a batch's pairs from one block, relative to independent draws (chance gives 1).
 
-    clumped_above, even_below: the .999 and .001 quantiles of batches of true shuffles. walks: by permutation, and by
+    clumped_above, even_below: the .999 and .001 quantiles of batches of true shuffles. walks: by permutation, and for
     other true shuffles (expected near .001 of batches).
     """
 
@@ -57,19 +57,20 @@ def spread_over_seeds(
 ) -> SpreadOverSeeds:
     """Compare the walks of one source with true shuffles over ``seeds`` seeds each.
 
-    length: sequences in the source, in blocks of ``block`` consecutive ones that resemble each other.
-    draws: sequences of the source in one batch. The batches are consecutive, from the start of an
-    epoch. Raises BadField where no batch could show a pair.
+    length: sequences in the source. Each block of ``block`` consecutive sequences holds similar ones. draws: sequences
+    of the source in one batch. The batches are consecutive, from the start of an epoch. Raises BadField if no batch
+    could show a pair, or if the batches exceed one epoch.
     """
     if draws < 2 or not 1 < block < length or draws * batches_per_seed > length:
         raise BadField(
-            f"spread over seeds: {batches_per_seed} batches of {draws} from {length} sequences in blocks of {block}: "
-            "a batch needs 2 draws or more, a block more than one sequence and less than all, and the batches one epoch"
+            f"spread over seeds: {batches_per_seed} batches of {draws} from {length} sequences in blocks of {block}; a "
+            "batch needs at least 2 draws, a block more than one sequence and less than all, and the batches must fit "
+            "into one epoch"
         )
     first = np.arange(draws * batches_per_seed)
 
     def ratios(walk: Callable[[int], I64]) -> NDArray[np.float64]:
-        """(seeds, batches)"""
+        """Return the pair ratio of each batch: (seeds, batches)."""
         return np.array(
             [pair_ratio(walk(each).reshape(batches_per_seed, draws), length, block) for each in range(seeds)]
         )
@@ -102,7 +103,7 @@ def spread_over_seeds(
 
 
 def spread_sentence(spread: SpreadOverSeeds) -> str:
-    """The finding, for people."""
+    """Return the finding as a sentence."""
     walks = "; ".join(
         f"{kind}: {beyond.clumped_batches:.1%} more clumped (in {beyond.clumped_seeds:.1%} of seeds), "
         f"{beyond.even_batches:.1%} more even"
@@ -115,13 +116,13 @@ def spread_sentence(spread: SpreadOverSeeds) -> str:
 
 
 def shuffled(length: int, drawn: int, seed: tuple[int, ...]) -> I64:
-    """The first so many of a uniformly random order; where the source is long, repeats are rare and may occur."""
+    """Return the first ``drawn`` of a uniformly random order. A long source may repeat, but repeats are rare."""
     rng = np.random.default_rng(seed)
     return rng.permutation(length)[:drawn] if length <= LARGEST_SHUFFLED else rng.integers(0, length, drawn)
 
 
 def pair_ratio(walked: I64, length: int, block: int) -> NDArray[np.float64]:
-    """(batches, draws) → (batches,) pairs of a batch in one block over their expectation for draws without repeats."""
+    """Return each batch's pairs in one block over their expectation without repeats: (batches, draws) → (batches,)."""
     batches, draws = (int(size) for size in walked.shape)
     of_block = walked // block
     batch: I64 = np.repeat(np.arange(batches), draws)

@@ -1,4 +1,4 @@
-"""The evidence about one run's data order, as JSON-able data for a report and its page."""
+"""Collect the evidence about one run's data order, as JSON-able data for a report and its page."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from marin.training.health.batches import (
     measures,
 )
 
-CONSECUTIVE = 8  # batches measured in a row where a run is too long to measure whole
+CONSECUTIVE = 8  # batches to measure in a row if a run is too long to measure whole
 TRUE_SHUFFLE = "true shuffle"  # among the permutations of over_seeds
 FAR = 5.0  # |z| beyond which a measure is called out
 
 
 def measured_steps(first: int, end: int, batches: int) -> list[int]:
-    """At most ``batches`` optimizer steps: all of them, or evenly spaced stretches of consecutive ones."""
+    """Return at most ``batches`` optimizer steps: all steps, or evenly spaced stretches of consecutive steps."""
     if end - first <= batches:
         return list(range(first, end))
     stretch = min(CONSECUTIVE, batches)
@@ -48,12 +48,12 @@ def run_evidence(
     seeds: int,
     seed: int,
 ) -> dict[str, Any]:
-    """What optimizer steps first … end - 1 draw, how that compares with chance, and with other seeds.
+    """Return the draws of the optimizer steps first … end - 1, compared with chance and with other seeds.
 
     Keys: shuffle, seed, first, end, steps, sources, starved, measures (name → value, reference_mean,
     reference_sd, z, percentile), per_batch (name → value, reference_mean, reference_low,
-    reference_high, by step), over_seeds (name → walks: quantiles of each permutation and of true shuffles over
-    ``seeds`` seeds; above, below: the share of each permutation's seeds beyond all of the true shuffles'). Numbers
+    reference_high, by step), over_seeds (name → walks, above, below). walks: quantiles of each permutation and of true
+    shuffles over ``seeds`` seeds. above, below: the share of each permutation's seeds beyond all true shuffles. Numbers
     carry 6 digits; an infinite z is null.
     """
     steps = measured_steps(first, end, batches)
@@ -76,7 +76,7 @@ def run_evidence(
 
 
 def headline(name: str, evidence: dict[str, Any]) -> str:
-    """One sentence about an arm's run_evidence: how many measures are far from chance, and the farthest."""
+    """Return one sentence about an arm's run_evidence: the number of measures far from chance, and the farthest."""
     measured: dict[str, dict[str, float | None]] = evidence["measures"]
     z = {each: math.inf if held["z"] is None else held["z"] for each, held in measured.items()}
     far = [each for each in z if abs(z[each]) > FAR]
@@ -90,7 +90,7 @@ def headline(name: str, evidence: dict[str, Any]) -> str:
 
 
 def rounded(data: Any) -> Any:
-    """The same JSON-able data with floats at 6 significant digits and non-finite ones as None."""
+    """Return the JSON-able data with floats at 6 significant digits, and None for non-finite floats."""
     if isinstance(data, float):
         return float(f"{data:.6g}") if math.isfinite(data) else None
     if isinstance(data, dict):
@@ -101,7 +101,7 @@ def rounded(data: Any) -> Any:
 
 
 def _sources(order: DataOrder[Any], first: int, end: int) -> list[dict[str, Any]]:
-    """Per source: what was meant and what is drawn, over the whole of the steps."""
+    """Return, for each source, the intended and the actual draws over all steps."""
     counts, epochs = order.effective_counts(first, end), order.epochs(end)
     total = sum(counts.values())
     meant = order.meant_counts(first, end)

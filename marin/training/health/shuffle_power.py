@@ -1,7 +1,7 @@
-"""How often the detector of correlated batches sees each permutation, and how often a true shuffle, a false alarm.
+"""Measure how often the detector of correlated batches flags each permutation, and true shuffles (false alarms).
 
-The source's files hold sequences that resemble each other; a batch with too many of one file is clumped, one with too
-few is too even. No training, only order.
+A source's files hold similar sequences. A batch with too many sequences of one file is clumped; a batch with too few is
+too even. The measurement needs the order only, no training.
 """
 
 from __future__ import annotations
@@ -19,16 +19,17 @@ from marin.training.health.shuffle import FAR, TRUE_SHUFFLE, rounded
 from marin.training.health.shuffle_verdict import FOUND, NAMES, UNCLEAR
 
 I64 = NDArray[np.int64]
-FALSE_ALARMS = 0.01  # of true shuffles; with more, the detector is not to be believed
+FALSE_ALARMS = 0.01  # of true shuffles; above this share, the detector is not credible
 
 
 def seen_by_seed(
     length: int, drawn: int, file: int, *, seeds: int, batches: int, seed: int
 ) -> dict[str, dict[str, Any]]:
-    """By permutation, and of true shuffles: {"clumped", "even": shares of seeds that are flagged, "z": quantiles}.
+    """Return {"clumped", "even": shares of flagged seeds, "z": quantiles} of each permutation and of true shuffles.
 
-    A run is flagged if the pairs of one file in its first ``batches`` batches of ``drawn`` are more than FAR standard
-    deviations of true shuffles from their mean; those are other shuffles than the ones that are judged.
+    The detector counts pairs from one file in a run's first ``batches`` batches of ``drawn`` sequences. It flags the
+    run if the count is more than FAR standard deviations from the mean of reference shuffles. The reference shuffles
+    and the judged true shuffles are different ones.
     """
     first = np.arange(drawn * batches)
 
@@ -56,7 +57,7 @@ def seen_by_seed(
 
 
 def power_verdict(sources: Mapping[str, Mapping[str, Mapping[str, Any]]], seeds: int) -> tuple[str, str]:
-    """(found or inconclusive; a sentence on each permutation and one on false alarms) of seen_by_seed by source."""
+    """Return (found or inconclusive; sentences on the permutations and on false alarms) from seen_by_seed by source."""
     seen = {
         shuffle.value: {name: _flagged(walks[shuffle.value]) for name, walks in sources.items()} for shuffle in Shuffle
     }
@@ -73,7 +74,7 @@ def power_verdict(sources: Mapping[str, Mapping[str, Mapping[str, Any]]], seeds:
 
 
 def _ranged(shares: Sequence[float]) -> str:
-    """ "10% to 97%" """
+    """Return a range such as "10% to 97%"."""
     return " to ".join(dict.fromkeys(f"{share:.0%}" for share in (min(shares), max(shares))))
 
 

@@ -1,4 +1,4 @@
-"""What the evidence about shuffling says, in plain words."""
+"""Judge the evidence about shuffling, in plain words."""
 
 from __future__ import annotations
 
@@ -10,20 +10,21 @@ from marin.training.health.shuffle import FAR
 
 FOUND, ABSENT, UNCLEAR = "found", "not found", "inconclusive"
 NAMES = {"LINEAR": "linear", "FEISTEL": "Feistel", "SPLITMIX": "mixed Feistel"}
-LEANING = 3.0  # |z| from which the direction is worth a word
-BEYOND = 99.0  # what a z counts as that is beyond measure
+LEANING = 3.0  # |z| from which the sentence names the direction
+BEYOND = 99.0  # stands for an infinite z
 
-# +1: larger is more clumped; -1: larger is more even. Phase is neither: it compares batches, not draws in one.
+# +1: larger is more clumped; -1: larger is more even. Phase is neither: it compares batches, not draws within a batch.
 CLUMPED: Mapping[str, int] = {
     "same_group": 1, "near": 1, "discrepancy": 1, "mean_position": 1, "parity": 1, "remainder": 1, "coverage": -1,
 }  # fmt: skip
 
 
 def shuffle_verdict(arms: Mapping[str, dict[str, Any]]) -> tuple[str, str]:
-    """(found, not found or inconclusive; one sentence an arm and one on other seeds) of run_evidence by arm.
+    """Return (found, not found or inconclusive; sentences on the arms and on other seeds) from run_evidence by arm.
 
-    Found: by some measure a linear walk is far from independent draws and no other walk is. Inconclusive: none is, but
-    most other seeds of the linear walk would lie outside every true shuffle; or others are as far.
+    Found: by some measure, a linear walk is far from independent draws and no other walk is. Inconclusive: some walk is
+    far, but no linear walk stands out; or no walk is far, but most other seeds of the linear walk lie outside every
+    true shuffle.
     """
     linear = [arm for arm, each in arms.items() if each["shuffle"] == "LINEAR"]
     far_by = {
@@ -43,14 +44,14 @@ def shuffle_verdict(arms: Mapping[str, dict[str, Any]]) -> tuple[str, str]:
 
 
 def towards(name: str, z: float) -> str:
-    """In which direction a measure departs from independent draws."""
+    """Name the direction in which a measure departs from independent draws."""
     if name not in CLUMPED:
         return "consecutive batches alike" if z > 0 else "consecutive batches opposed"
     return "too clumped" if z * CLUMPED[name] > 0 else "too even"
 
 
 def _told(arms: Mapping[str, dict[str, Any]], far: Collection[str]) -> list[str]:
-    """A sentence on each arm that is far, and one on all that are not."""
+    """Return a sentence on each arm that is far from independent draws, and one on the other arms."""
     told = [f"{_who(arm, arms[arm])} departs from independent draws: {_ways(arms[arm], FAR)}." for arm in sorted(far)]
     rest = [arm for arm in arms if arm not in far]
     if rest:
@@ -66,7 +67,7 @@ def _who(arm: str, each: dict[str, Any]) -> str:
 
 
 def _ways(each: dict[str, Any], beyond: float) -> str:
-    """ "too even (neighbours in a batch 6.0 standard deviations below chance)"; "" if no measure is beyond."""
+    """Return "too even (neighbours in a batch 6.0 standard deviations below chance)"; "" if no measure is beyond."""
     z = {name: _z(held) for name, held in each["measures"].items() if abs(_z(held)) > beyond}
     most = sorted(z, key=lambda name: -abs(z[name]))
     ways = " and ".join(dict.fromkeys(towards(name, z[name]) for name in most))
@@ -74,7 +75,7 @@ def _ways(each: dict[str, Any], beyond: float) -> str:
 
 
 def _seeds(arm: str, each: Mapping[str, Any]) -> tuple[float, str]:
-    """Share of walks of the arm's permutation outside all true shuffles on the measure that tells most, in words."""
+    """Return the share of the permutation's walks outside all true shuffles, by the clearest measure, also in words."""
     kind = str(each["shuffle"]).lower()
     sides = {
         name: (over["above"][kind], over["below"][kind]) for name, over in each["over_seeds"].items() if name in CLUMPED
@@ -91,7 +92,7 @@ def _seeds(arm: str, each: Mapping[str, Any]) -> tuple[float, str]:
 
 
 def _z(held: dict[str, Any]) -> float:
-    """Beyond measure counts as BEYOND."""
+    """Return a measure's z; BEYOND if z is infinite."""
     return float(held["z"]) if held["z"] is not None else BEYOND
 
 

@@ -1,4 +1,4 @@
-"""Spikes of a loss curve: where they are, what became of them, and how long before them the norm rose."""
+"""Find spikes of a loss curve: their steps, their aftermath, and the time by which a rise of the norm preceded them."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ import numpy as np
 
 from marin.training.health.curves import BLOCK, NORMAL, Array, Curve, block_scatter, scatter
 
-HEIGHT = 6.0  # median absolute deviations, as standard deviations, above the median around it
-FOOT = 3.0  # likewise; where a spike begins and ends
-HALF = 40  # steps of that median on either side; those before alone tell a rise that does not come back
-NEAR = 25  # steps between two spikes that are one
-AROUND = 400  # steps on either side whose levels are compared
-LEAST = 25  # of them, for a verdict
-TAIL = 60  # steps after a spike, at most, that are its own
-MATTERS = 0.3  # standard deviations of one step; a smaller shift is none
+HEIGHT = 6.0  # least height above the median around, in standard deviations (from median absolute deviations)
+FOOT = 3.0  # likewise; a spike begins and ends at this height
+HALF = 40  # steps on either side for that median; a rise that stays high shows against the steps before alone
+NEAR = 25  # two spikes at most so many steps apart are one
+AROUND = 400  # steps on either side for the comparison of levels
+LEAST = 25  # of these steps, for a verdict
+TAIL = 60  # most steps after a spike that still belong to the spike
+MATTERS = 0.3  # standard deviations of one step; a smaller shift does not count
 SURE = 3.0  # standard errors
-CHUNK = 4096  # windows whose medians are taken at once
-LEAD = 100  # steps before a spike in which the norm may announce it
+CHUNK = 4096  # windows whose medians are computed at once
+LEAD = 100  # steps before a spike in which a rise of the norm may announce the spike
 
 
 class Became(Enum):
-    """What a curve did after a spike."""
+    """The course of a curve after a spike."""
 
     RECOVERED = "recovered"
     PLATEAU = "new plateau"
@@ -39,20 +39,21 @@ class Spike:
 
     start: int  # first step
     end: int  # last step
-    peak: int  # its highest step
-    height: float  # of that, above the level around it
+    peak: int  # the step with the highest loss
+    height: float  # of the peak above the level around it
     became: Became
-    shift: float  # of the level afterwards against before
-    error: float  # standard error of that; infinite where nobody can say
-    lead: int | None = None  # steps by which the norm rose earlier; None where it did not, or there is none
+    shift: float  # level after the spike minus level before
+    error: float  # standard error of the shift; infinite if unknown
+    lead: int | None = None  # steps by which the norm rose earlier; None if the norm did not rise, or is not known
 
 
 def spikes(
     loss: Curve, norm: Curve | None = None, changes: Sequence[int] = (), breaks: Sequence[int] = ()
 ) -> list[Spike]:
-    """changes: steps from which the loss was meant to go on in another way; breaks: on another level.
+    """Return all spikes of a loss curve.
 
-    Levels are compared between them: close to a change, across it; never across a break.
+    changes: steps of planned changes. breaks: steps of planned changes that may move the loss to another level. The
+    comparison of levels before and after a spike never crosses a break. It crosses a change only near the spike.
     """
     if len(loss) < 3 * LEAST:
         return []
@@ -81,7 +82,7 @@ def spikes(
 
 
 def _rolling(values: Array, width: int, every: int = 1) -> Array:
-    """Medians of so many values, from each ``every``-th on; (0,) for too few."""
+    """Return medians of ``width`` values from every ``every``-th value on; (0,) for too few values."""
     if len(values) < width:
         return np.empty(0)
     views = np.lib.stride_tricks.sliding_window_view(values, width)[::every]
@@ -89,13 +90,13 @@ def _rolling(values: Array, width: int, every: int = 1) -> Array:
 
 
 def _medians(values: Array) -> tuple[Array, Array]:
-    """Around each value, itself included, and before it; NaN before the first few."""
+    """Return the medians around each value (the value included), and before each value (NaN for the first few)."""
     n = len(values)
     around, before = np.empty(n), np.full(n, np.nan)
     if n > 2 * HALF:
         around[HALF : n - HALF] = _rolling(values, 2 * HALF + 1)
     for i in (*range(min(HALF, n)), *range(max(n - HALF, HALF), n)):
-        # Symmetric at the beginning, where a curve falls fast; at the end only what came before: a last rise shows.
+        # Symmetric at the beginning, where a curve falls fast. At the end, only earlier values: so a last rise shows.
         half = min(HALF, i)
         around[i] = (
             np.median(values[i - half : i + half + 1]) if i < HALF else np.median(values[max(0, i - 2 * HALF) : i])
@@ -108,13 +109,13 @@ def _medians(values: Array) -> tuple[Array, Array]:
 
 
 def _excess(held: Curve) -> Array:
-    """(n,) how far each value is above the level around it, or, if that is more, above what came before it."""
+    """Return (n,) each value's height above the level around it or above the level before it, whichever is more."""
     around, before = _medians(held.value)
     return np.fmax(held.value - around, held.value - before)
 
 
 def _noise(held: Curve) -> Array:
-    """(n,) standard deviation around each value: of the steps next to it, and of all."""
+    """Return (n,) the standard deviation around each value, at least half of the whole curve's."""
     around, _ = _medians(held.value)
     apart = np.abs(held.value - around)
     width = min(8 * HALF, len(apart))
@@ -125,7 +126,7 @@ def _noise(held: Curve) -> Array:
 
 
 def _spans(held: Curve, excess: Array) -> list[tuple[int, int]]:
-    """(first, last) step of each spike."""
+    """Return (first, last) step of each spike."""
     noise = _noise(held)
     foot, high = excess > FOOT * noise, excess > HEIGHT * noise
     found: list[tuple[int, int]] = []
@@ -151,7 +152,7 @@ def _became(
     changes: Sequence[int],
     breaks: Sequence[int],
 ) -> tuple[Became, float, float]:
-    """What became of it, how much higher the level is, and the standard error of that."""
+    """Return the aftermath of a spike, the shift of the level, and the shift's standard error."""
     start, end = span
     tail = min(TAIL, 2 * (end - start) + 3, max(0, int(loss.step[-1]) - end - 2 * LEAST))
     first = max([start - AROUND, *(at for at in changes if at <= start - LEAST), *(at for at in breaks if at <= start)])
@@ -181,7 +182,7 @@ def _became(
 
 
 def _level(before: Curve, after: Curve) -> tuple[float, float]:
-    """(size, standard error) of a step between the two on one smooth course."""
+    """Return (size, standard error) of a step between two parts of one smooth course."""
     step, value = np.concatenate((before.step, after.step)), np.concatenate((before.value, after.value))
     x = step + 1.0
     late = (np.arange(len(step)) >= len(before)).astype(np.float64)
@@ -194,7 +195,7 @@ def _level(before: Curve, after: Curve) -> tuple[float, float]:
 
 
 def _slope(held: Curve) -> tuple[float, float]:
-    """(slope a step, standard error)."""
+    """Return (slope a step, standard error)."""
     x = held.step - held.step.mean()
     total = float((x * x).sum())
     slope = float((x * held.value).sum()) / total
@@ -203,7 +204,7 @@ def _slope(held: Curve) -> tuple[float, float]:
 
 
 def _rises(norm: Curve) -> Curve:
-    """The steps at which the norm's logarithm is far above what it was before."""
+    """Return the steps at which the norm's logarithm is far above its level around or before."""
     logs = Curve(norm.step[norm.value > 0], np.log(norm.value[norm.value > 0]))
     if len(logs) < 3 * LEAST:
         return Curve(logs.step[:0], logs.value[:0])
@@ -212,7 +213,7 @@ def _rises(norm: Curve) -> Curve:
 
 
 def _lead(risen: Curve, start: int, end: int, others: Sequence[tuple[int, int]]) -> int | None:
-    """Steps from the norm's first rise to the loss's."""
+    """Return the steps from the norm's first rise to the loss's rise; None if the norm did not rise."""
     earlier = max((last for _, last in others if last < start), default=-1)
     near = risen.between(max(start - LEAD, earlier + 1), end + 1)
     return max(0, int(start - near.step[0])) if len(near) else None

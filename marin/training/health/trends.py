@@ -1,4 +1,4 @@
-"""Norms that grow, log Z that drifts, gaps that jump, steps that take longer."""
+"""Detect slow trends: growing norms, rising losses, drifting log Z, jumping gaps, slow steps."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ import numpy as np
 
 from marin.training.health.curves import BLOCK, NORMAL, Array, Curve, Rows, block_scatter, curve, scatter
 
-LEAST = 20  # looks, for a word about them
-WINDOWS = 10  # that a curve is cut into
-TIMES = 3.0  # as fast as before, or as high
-SHARE = 0.05  # by which a norm of weights must grow in all
-JUMP = 8.0  # deviations, of a difference between two looks
+LEAST = 20  # fewest looks for a finding
+WINDOWS = 10  # number of windows of a curve
+TIMES = 3.0  # least factor: as fast as before, or as high
+SHARE = 0.05  # least total growth of a norm of weights
+JUMP = 8.0  # least size of a jump between two looks, in deviations
 HALF = 10  # looks on either side of a jump
-CLIMB = 0.01  # of a loss that it must rise by
-SURE = 6.0  # standard errors of a window's level that it must rise by
-STEEPEST = 0.6  # of a rise that may lie between two windows; more is a step
-FEWEST = 3  # looks a window
+CLIMB = 0.01  # least rise of a loss, as a share of the loss
+SURE = 6.0  # least rise of a loss, in standard errors of a window's level
+STEEPEST = 0.6  # largest share of a rise between two windows; more is a step
+FEWEST = 3  # least looks in a window
 SLOWER = 2.0  # times the usual seconds
-WASTED = 0.02  # of all the time must be lost before a stretch counts
-LOST, LOST_WAITING = 60.0, 5.0  # seconds likewise; of stretches that went into waiting for batches
-LONGEST_GAP = 5  # steps between two slow ones of one stretch
+WASTED = 0.02  # least share of the whole time that a slow stretch must waste
+LOST, LOST_WAITING = 60.0, 5.0  # likewise in seconds; the second, for stretches that wait for batches
+LONGEST_GAP = 5  # most steps between two slow steps of one stretch
 
 
 @dataclass(frozen=True, kw_only=True)
 class Growth:
-    """From ``before`` at ``step`` to ``after`` at ``end``; times: as fast as earlier."""
+    """A growth from ``before`` at ``step`` to ``after`` at ``end``. times: speed relative to earlier."""
 
     step: int
     end: int
@@ -39,7 +39,10 @@ class Growth:
 
 @dataclass(frozen=True, kw_only=True)
 class Slow:
-    """Steps ``step`` to ``end``. seconds, usual: of one step. waiting: share of them for batches, if that is slow."""
+    """A slow stretch from ``step`` to ``end``. seconds, usual: of one step.
+
+    waiting: share of the seconds spent waiting for batches if the data loader is slow, otherwise 0.
+    """
 
     step: int
     end: int
@@ -49,10 +52,10 @@ class Slow:
 
 
 def outgrows(norm: Curve, rate: Curve) -> Growth | None:
-    """Growth of a norm of weights that is out of proportion to the learning rate.
+    """Return the growth of a norm of weights if it is out of proportion to the learning rate.
 
-    An update is about as long as the rate is high, so growth for each unit of rate slows down in a healthy run, also
-    in its cooldown. The last fifth is compared with the first half.
+    The length of an update is about proportional to the rate, so in a healthy run the growth for each unit of rate
+    slows down, also in the cooldown. The function compares the last fifth of the run with the first half.
     """
     if len(norm) < LEAST or not len(rate):
         return None
@@ -77,7 +80,7 @@ def outgrows(norm: Curve, rate: Curve) -> Growth | None:
 
 
 def multiplies(norm: Curve) -> Growth | None:
-    """A norm of gradients or updates whose level is some times what it was at its lowest, and stays there."""
+    """Return the growth of a norm of gradients or updates if its last level is TIMES the lowest level or more."""
     if len(norm) < 10 * WINDOWS:
         return None
     edges = np.linspace(0, len(norm), 2 * WINDOWS + 1).astype(int)
@@ -91,7 +94,7 @@ def multiplies(norm: Curve) -> Growth | None:
 
 
 def relative(norm: Curve, rate: Curve) -> Curve:
-    """The norm of updates for each unit of the learning rate: an optimizer makes them as long as the rate is high."""
+    """Return the norm of updates for each unit of the learning rate, because updates scale with the rate."""
     if not len(rate):
         return norm
     held: Array = np.interp(norm.step, rate.step, rate.value)
@@ -100,7 +103,7 @@ def relative(norm: Curve, rate: Curve) -> Curve:
 
 
 def rises(held: Curve) -> Growth | None:
-    """A loss that climbs, over several windows, from its lowest level, and is still up at its end; no single step."""
+    """Return the rise of a loss that climbs over several windows from its lowest level to the end, not in one step."""
     windows = min(2 * WINDOWS, len(held) // FEWEST)
     if windows < WINDOWS:
         return None
@@ -117,7 +120,10 @@ def rises(held: Curve) -> Growth | None:
 
 
 def change(held: Curve, step: int) -> tuple[float, float] | None:
-    """(size, standard error) of what a loss gained from around a step until its end; None for too few looks."""
+    """Return (size, standard error) of a loss's change from just before a step to the end; None for too few looks.
+
+    The function compares the last HALF looks before the step with the last HALF looks.
+    """
     before, after = held.value[held.step < step][-HALF:], held.value[held.step >= step][-HALF:]
     if min(len(before), len(after)) < 3:
         return None
@@ -126,10 +132,10 @@ def change(held: Curve, step: int) -> tuple[float, float] | None:
 
 
 def is_shared(size: float, error: float, of: float) -> bool | None:
-    """Whether held-out text sees a change of the training loss; None where that cannot be told.
+    """Return whether the held-out loss shares a change of the training loss; None if this is unclear.
 
-    size, error: how far the held-out loss moved meanwhile, and the standard error. of: how far the training loss did.
-    False: it stands still within its interval, or goes the other way.
+    size, error: the change of the held-out loss, and its standard error. of: the change of the training loss. False:
+    the held-out loss stands still within its interval, or moves the other way.
     """
     along = size if of > 0 else -size
     if along > max(2 * error, abs(of) / 4):
@@ -139,7 +145,7 @@ def is_shared(size: float, error: float, of: float) -> bool | None:
 
 
 def drifts_away(held: Curve) -> Growth | None:
-    """A quantity that should stay near 0 and goes away from it, after it had come close."""
+    """Return the drift of a quantity that should stay near 0 and moves away after it had come close."""
     if len(held) < LEAST:
         return None
     edges = np.linspace(0, len(held), WINDOWS + 1).astype(int)
@@ -153,7 +159,7 @@ def drifts_away(held: Curve) -> Growth | None:
 
 
 def jumps(held: Curve) -> Iterator[tuple[int, float]]:
-    """(step, size) where a smooth curve of looks moves at once, and stays there for the looks that follow."""
+    """Yield (step, size) of each jump: a smooth curve of looks moves at once, and stays there for the next looks."""
     if len(held) < LEAST:
         return
     differences = np.diff(held.value)
@@ -169,7 +175,7 @@ def jumps(held: Curve) -> Iterator[tuple[int, float]]:
 
 
 def bump(held: Curve, first: int, last: int) -> float | None:
-    """How far the looks from one step to soon after another rise above those around them; None where they do not."""
+    """Return the height of the looks from ``first`` to soon after ``last`` above the looks around; None if no rise."""
     inside = (held.step > first) & (held.step <= last + HALF)
     around = held.between(first - 100, last + 200).without([(first, last + 60)])
     if not inside.any() or len(around) < 8:
@@ -181,7 +187,7 @@ def bump(held: Curve, first: int, last: int) -> float | None:
 
 
 def slow_stretches(rows: Rows) -> list[Slow]:
-    """Steps that take much longer than usual and cost the run something; not what a process or a new batch compiles."""
+    """Return stretches of steps that take much longer than usual and waste much time, without steps that compile."""
     seconds, paused, loader = (curve(rows, name) for name in ("seconds", "paused_seconds", "loader_seconds"))
     if len(seconds) < LEAST or len(seconds) != len(rows):
         return []
@@ -212,7 +218,7 @@ def slow_stretches(rows: Rows) -> list[Slow]:
 
 
 def _usual(own: Array) -> Array:
-    """(n,) the lowest level until then: medians of a twentieth of the run each."""
+    """Return (n,) the lowest level so far. Levels are medians over a twentieth of the run each."""
     parts = np.array_split(own, min(20, max(1, len(own) // 10)))
     level = np.minimum.accumulate([float(np.median(part)) for part in parts])
     return np.concatenate([np.full(len(part), held) for part, held in zip(parts, level, strict=True)])
