@@ -62,30 +62,21 @@ class Origin:
 
 @dataclass(frozen=True, kw_only=True)
 class Facts:
-    """The facts that a checkpoint's marker records.
+    """The facts that a checkpoint's marker records. Older checkpoints lack the five from finite to before."""
 
-    step: optimizer steps done, all phases. tokens: tokens trained on so far, all phases. loss: loss of the last step.
-    averaged: whether the checkpoint stores a moving average of the weights. finite: whether the run checked every
-    number before writing it, and found no NaN or infinity. optimizer, schedule: the run's recipe and learning rate.
-    settings: all settings of the run, see marin.training.settings. before: the token id in front of each text. Older
-    checkpoints lack these five (finite to before). origin: set for a model that was trained elsewhere; its step, tokens
-    and loss are 0, 0 and None. lora: the adapters that were trained and merged into these weights, None if all weights
-    were trained.
-    """
-
-    step: int
-    tokens: int
-    loss: float | None
+    step: int  # optimizer steps done, all phases
+    tokens: int  # tokens trained on so far, all phases
+    loss: float | None  # of the last step
     model: ModelShape
     vocabulary: int
-    averaged: bool
-    finite: bool = False
+    averaged: bool  # the checkpoint stores a moving average of the weights
+    finite: bool = False  # the run checked every number before writing it, and found no NaN or infinity
     optimizer: Optimizer | None = None
     schedule: Schedule | None = None
-    settings: dict[str, Any] = field(default_factory=dict[str, Any])
-    before: int | None = None
-    origin: Origin | None = None
-    lora: LoRA | None = None
+    settings: dict[str, Any] = field(default_factory=dict[str, Any])  # see marin.training.settings
+    before: int | None = None  # the token id in front of each text
+    origin: Origin | None = None  # of a model that was trained elsewhere; its step, tokens and loss are 0, 0 and None
+    lora: LoRA | None = None  # the adapters trained and merged into these weights, None if all weights were trained
 
     @property
     def separate_documents(self) -> bool:

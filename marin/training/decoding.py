@@ -25,8 +25,7 @@ from haliax import Axis, NamedArray
 from marin.training.chips import Chips
 
 CHUNK = 32  # places: lengths are rounded up to a multiple; marin generates 32 tokens between two looks at the text
-# Most tokens, of prompts and answers, in one batch: each token's keys and values stay in memory, 131 kB for an 8B in
-# bf16.
+# Most tokens of prompts and answers in a batch. Each token keeps its keys and values: 131 kB for an 8B in bf16.
 CACHE_TOKENS = 16_384
 
 

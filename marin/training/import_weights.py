@@ -47,7 +47,7 @@ class Place:
 
 
 def file_names(index: bytes | None, there: Iterable[str], where: str) -> list[str]:
-    """Return a model's safetensors files. index: the INDEX file, if there is one. Raises InputError if files miss."""
+    """Return a model's safetensors files. index: the INDEX file, if any. Raises InputError if a file is missing."""
     names = set(there)
     if index is None:
         if SINGLE in names:

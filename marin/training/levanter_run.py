@@ -265,7 +265,7 @@ class _Run:
             logs[checkpoint.METRICS].add(row)
             for line in watching.wrote:
                 logs[checkpoint.SAMPLES].add(line)
-            # The row also has the update's norm: a bad update shows in the loss only one step later.
+            # The check covers the update too: its damage to the weights would show in the loss only one step later.
             if wrong := non_finite(row):
                 what = ", ".join(f"{name} is {held}" for name, held in wrong.items())
                 raise self._diverged(step, what, row["learning_rate"])

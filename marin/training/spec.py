@@ -90,22 +90,7 @@ class Process:
 class TrainingSpec:
     """The work of one process of one run: it trains the steps first_step … end_step - 1.
 
-    stages: first optimizer step → share of each source, by name. interpolations: first optimizer step of a stage →
-    steps of the gradual change to the stage. batch: first optimizer step → sequences. shuffle, seed, block, max_epochs,
-    allow_starved: see marin.data.order_spec.OrderSpec. lengths: first optimizer step → tokens of a sequence, also in
-    the runs that this run continues; empty if the length was always seq_len. separate_documents: whether attention
-    stops at document boundaries.
-
-    state: directory URL of the resumable work. checkpoint_every: steps between checkpoints. checkpoint_minutes: most
-    minutes between checkpoints. keep_steps: checkpoints that stay, besides the last two. compiled: local folder that
-    keeps compiled programs between processes, None for no folder. tracked: the run's name in W&B or trackio, None for
-    no tracking. watch: the looks at the weights during training. profile: first and last step of a trace for Perfetto.
-
-    peak_flops: peak FLOP/s of all chips together, 0 if unknown. code: digest of the code that this process runs, "" if
-    unknown. process: this process among several, None for a single process. hang_minutes: see marin.training.hanging.
-    tensor: see marin.training.chips. before: the token id in front of each text of the sources, None if unknown.
-    sequences_per_device: sequences that one device, or group of ``tensor`` devices, processes at once; None for its
-    whole share of the batch. lora: the adapters that are trained, None to train the model's own weights.
+    shuffle, seed, block, max_epochs, allow_starved: see marin.data.order_spec.OrderSpec.
     """
 
     model: ModelShape
@@ -115,36 +100,39 @@ class TrainingSpec:
     precision: Precision
     recompute: Recompute
     sources: tuple[Source, ...]
-    stages: dict[int, dict[str, float]]
-    batch: dict[int, int]
+    stages: dict[int, dict[str, float]]  # first optimizer step → share of each source, by name
+    batch: dict[int, int]  # first optimizer step → sequences
     shuffle: str
     seed: int
     block: int
     seq_len: int
-    separate_documents: bool
+    separate_documents: bool  # attention stops at document boundaries
     first_step: int
     end_step: int
-    state: str
-    checkpoint_every: int
-    checkpoint_minutes: float | None = None
+    state: str  # directory URL of the resumable work
+    checkpoint_every: int  # steps between checkpoints
+    checkpoint_minutes: float | None = None  # most minutes between checkpoints
     max_epochs: float = 4.0
     allow_starved: tuple[str, ...] = ()
+    # First optimizer step → tokens of a sequence, also in the runs that this run continues; empty if always seq_len.
     lengths: dict[int, int] = field(default_factory=dict[int, int])
+    # First optimizer step of a stage → steps of the gradual change to the stage.
     interpolations: dict[int, int] = field(default_factory=dict[int, int])
     start: Start | None = None
-    keep_steps: tuple[int, ...] = ()
-    compiled: str | None = None
-    tracked: Tracked | None = None
+    keep_steps: tuple[int, ...] = ()  # checkpoints that stay, besides the last two
+    compiled: str | None = None  # local folder that keeps compiled programs between processes, None for no folder
+    tracked: Tracked | None = None  # the run in W&B or trackio, None for no tracking
     watch: Watched | None = None
-    peak_flops: float = 0.0
-    code: str = ""
-    profile: tuple[int, int] | None = None
-    process: Process | None = None
-    hang_minutes: float | None = None
-    tensor: int = 1
-    before: int | None = None
+    peak_flops: float = 0.0  # peak FLOP/s of all chips together, 0 if unknown
+    code: str = ""  # digest of the code that this process runs, "" if unknown
+    profile: tuple[int, int] | None = None  # first and last step of a trace for Perfetto
+    process: Process | None = None  # this process among several, None for a single process
+    hang_minutes: float | None = None  # see marin.training.hanging
+    tensor: int = 1  # see marin.training.chips
+    before: int | None = None  # the token id in front of each text of the sources, None if unknown
+    # Sequences that a device, or group of ``tensor`` devices, processes at once; None for its whole share of the batch.
     sequences_per_device: int | None = None
-    lora: LoRA | None = None
+    lora: LoRA | None = None  # the adapters to train, None to train the model's own weights
 
 
 def to_json(spec: TrainingSpec) -> str:

@@ -28,7 +28,7 @@ SHOWN = ("model", "vocabulary", "optimizer", "schedule", "precision", "stages", 
          "seed", "block", "seq_len", "first_step", "end_step")  # fmt: skip
 
 
-# Takes a row of metrics, and what the model wrote after that step.
+# A function of a row of metrics and the lines that the model wrote after that step.
 type Track = Callable[[Mapping[str, Any], Sequence[Mapping[str, Any]]], None]
 
 

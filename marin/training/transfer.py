@@ -43,8 +43,8 @@ class Carried:
     """
 
     wanted: Shapes  # of the new optimizer, by path
-    stored: Shapes  # of the old one
-    only: str = ""  # the history of one guard, and nothing else
+    stored: Shapes  # of the old optimizer, by path
+    only: str = ""  # carry over this guard's history only; "" for all arrays
 
     @functools.cached_property
     def source(self) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Detect slow trends: growing norms, rising losses, drifting log Z, jumping gaps, slow steps."""
+"""Detect trends and jumps: growing norms, rising losses, drifting log Z, jumping gaps, slow steps."""
 
 from __future__ import annotations
 
