@@ -103,7 +103,7 @@ def test_a_run_that_cannot_have_adapters_is_refused_when_built(fields: dict[str,
         ({"rank": 0}, "rank is 0; wanted at least 1"),
         ({"alpha": 0.0}, "alpha is 0.0; wanted more than 0"),
         ({"modules": ()}, "wanted at least one name"),
-        ({"modules": ("q_proj", "q_proj")}, "each of them once"),
+        ({"modules": ("q_proj", "q_proj")}, "each name once"),
     ],
 )
 def test_adapters_that_make_no_sense_are_refused(fields: dict[str, Any], message: str) -> None:
