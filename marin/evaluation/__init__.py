@@ -1,1 +1,1 @@
-"""Tasks, scoring, prompt formats and the statistics that a decision rests on."""
+"""Evaluation: tasks, prompt formats, scoring, and the statistics behind a decision."""

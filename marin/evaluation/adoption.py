@@ -1,4 +1,4 @@
-"""The verdict on a candidate for the training mixture: adopt, reject, equivalent or inconclusive, from tasks."""
+"""Verdicts on candidates for the training mixture: adopt, reject, equivalent or inconclusive, from task scores."""
 
 # pyright: basic
 from __future__ import annotations
@@ -15,13 +15,15 @@ from marin.evaluation.statistics import CONFIDENCE, holm, mean
 from marin.evaluation.two_parts import FEWEST
 
 DISAGREE = "Loss and tasks disagree"
-LEVEL = round(1 - CONFIDENCE, 9)  # of false claims about any candidate on any primary task
+LEVEL = round(1 - CONFIDENCE, 9)  # rate of false claims, over all candidates and primary tasks together
 
 
 class Verdict(StrEnum):
-    """ADOPT: better on a primary task and worse on none. REJECT: worse on one and better on none, or a guard lost more
-    than it may. EQUIVALENT: on each closer to the control than the margin. INCONCLUSIVE: none of these was shown, or
-    not that every guard is kept, or it cannot be believed."""
+    """The verdict on a candidate.
+
+    ADOPT: better on a primary task and worse on none. REJECT: worse on a primary task and better on none, or a guard
+    lost more than it may. EQUIVALENT: closer to the control than the margin on every primary task. INCONCLUSIVE: none
+    of these was shown, or a guard is not shown to be kept, or the scores cannot be trusted."""
 
     ADOPT = "adopt"
     REJECT = "reject"
@@ -31,13 +33,15 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class TaskGain:
-    """One primary metric of a candidate. level: that Holm holds it to; shown: whether it passes."""
+    """The gain of a candidate on one primary metric.
+
+    level: the significance level that Holm's correction gives this metric. shown: the gain is significant there."""
 
     measured: Measured
     gain: Gain
     level: float
     shown: bool
-    within: bool  # the margin
+    within: bool  # the whole interval lies within the margin
     guessed: bool  # no arm was above chance
 
     @property
@@ -50,7 +54,7 @@ class TaskGain:
 
     @property
     def wording(self) -> str:
-        """ "gsm (OLMES prompts) (+0.012, −0.003 to +0.027)": more is better, whatever the metric."""
+        """Return "gsm (OLMES prompts) (+0.012, −0.003 to +0.027)". More is better for every metric."""
         return _numbers(self.measured, self.gain, self.level)
 
     def as_json(self, candidate: str, control: str) -> dict[str, Any]:
@@ -82,14 +86,15 @@ class TaskGain:
 class Guard:
     """A metric of a candidate that may lose no more than its margin.
 
-    Kept is what is shown to be so, by the whole interval, each guard at LEVEL: no candidate is adopted unless all are,
-    so that their number makes no false adoption likelier (Berger, Technometrics 24, 1982, p. 295).
+    A guard is kept if its whole interval at LEVEL shows that it lost no more than that. A candidate is adopted only if
+    all guards are kept. So each guard is tested at LEVEL itself: more guards make no false adoption likelier (Berger,
+    Technometrics 24, 1982, p. 295).
     """
 
     measured: Measured
     gain: Gain
     margin: float
-    guessed: bool  # no arm was above chance, so that there is nothing to lose
+    guessed: bool  # no arm was above chance, so there is nothing to lose
 
     @property
     def kept(self) -> bool:
@@ -120,17 +125,19 @@ class Guard:
 
 @dataclass(frozen=True, kw_only=True)
 class Needs:
-    """What would show these gains or losses 4 times in 5. None: no number of seeds would."""
+    """The seeds and items with which an experiment would show a gain or loss 4 times in 5."""
 
-    shows: str
-    seeds: int | None
-    items: Mapping[str, int]  # by metric, where more are needed than there are
+    shows: str  # the claim to show, in words
+    seeds: int | None  # None: no number of seeds suffices
+    items: Mapping[str, int]  # by metric, where more items are needed than there are
 
 
 @dataclass(frozen=True, kw_only=True)
 class Decision:
-    """The verdict on one candidate. flags: why its scores cannot be believed; of_control: why the control's cannot.
-    would_be: what it is without these."""
+    """The verdict on one candidate.
+
+    flags: why the candidate's scores cannot be trusted. of_control: why the control's scores cannot be trusted.
+    would_be: the verdict without these doubts."""
 
     verdict: Verdict
     would_be: Verdict
@@ -154,12 +161,12 @@ class Decision:
 
     @property
     def because(self) -> str:
-        """In a sentence."""
+        """Return the reason for the verdict in one sentence."""
         shown = self._because()
         if self.verdict is self.would_be:
             return shown
         told = "; ".join([*self.of_control, *self.flags])
-        return f"it would be {self.would_be.upper()} ({shown}), which cannot be believed: {told}"
+        return f"it would be {self.would_be.upper()} ({shown}), but the scores cannot be trusted: {told}"
 
     def _because(self) -> str:
         judged, margin = self.judged, f"{self.margin:g}"
@@ -167,14 +174,14 @@ class Decision:
             names = ", ".join(in_words(task.measured.metric) for task in self.tasks)
             return f"no run of any arm is above chance on {names}, so they cannot decide"
         if self.seeds < 2:
-            return "one seed says nothing of how another would have come out"
+            return "one seed cannot tell a difference from the luck of that seed"
         better, worse = [task for task in judged if task.better], [task for task in judged if task.worse]
         if broken := [guard for guard in self.guards if guard.broken]:
             though = f", though better on {_named(better)}" if better else ""
-            return f"worse than a guard may be: {_named(broken)}{though}"
+            return f"a guard lost more than it may: {_named(broken)}{though}"
         if self.is_trade:
             return (
-                f"a trade: better on {_named(better)}, worse on {_named(worse)}; which matters is no question of seeds"
+                f"a trade: better on {_named(better)}, worse on {_named(worse)}; more seeds cannot say which matters"
             )
         if better or worse:
             others = [task for task in judged if not task.shown]
@@ -185,16 +192,16 @@ class Decision:
         unclear = [task for task in judged if not task.within]
         if few := [task for task in unclear if task.gain.too_few and task.gain.p <= task.level]:
             return "; ".join(f"{task.gain.too_few}: {task.wording}" for task in few)
-        return f"neither a difference nor that there is none is shown on {_named(unclear)}"
+        return f"neither a difference nor equivalence is shown on {_named(unclear)}"
 
     def _guarded(self, of: Sequence[TaskGain]) -> str:
-        """The end of a sentence on tasks that would have the candidate adopted."""
+        """Return the end of a sentence that would otherwise adopt the candidate: the guards not shown to be kept."""
         unclear = [guard for guard in self.guards if not guard.kept]
-        return f"; that no guard lost more than it may is not shown: {_named(unclear)}" if of and unclear else ""
+        return f"; these guards are not shown to be kept: {_named(unclear)}" if of and unclear else ""
 
     @property
     def needs(self) -> Needs | None:
-        """Of all tasks together, the most that any of them needs; None where more of the same would settle nothing."""
+        """Return the seeds and items that the most demanding task or guard needs; None if more would settle nothing."""
         settled = any(task.shown for task in self.judged)
         unclear = [] if settled else [task for task in self.judged if not task.within]
         guards = [guard for guard in self.guards if not guard.kept] if self.judged else []
@@ -209,7 +216,7 @@ class Decision:
         words += [f"that {in_words(guard.measured.metric)} lost no more than {guard.margin:g}" for guard in guards]
         shows = " and ".join(words)
         if self.seeds < 2 or not all(each.gain.spread_freedom for each in (*unclear, *guards)):
-            return Needs(shows=shows, seeds=3, items={})  # from which on the spread of seeds is known at all
+            return Needs(shows=shows, seeds=3, items={})  # with fewer, the spread of seeds is unknown
         asked = [(task, task.gain.needed(self.margin, task.level)) for task in unclear]
         asked += [(guard, guard.gain.needed(guard.margin, LEVEL)) for guard in guards]
         seeds = [needed[0] for _, needed in asked if needed is not None]
@@ -233,12 +240,14 @@ def decide(
     family: Mapping[str, Sequence[Values]],
     guards: Sequence[tuple[Measured, float]] = (),
 ) -> dict[str, Decision]:
-    """By candidate. The chance that any that changes nothing is adopted is at most 5 %: Dunnett over candidates within
-    a task, Holm over tasks.
+    """Return the decision on each candidate.
+
+    The chance to adopt any candidate that changes nothing is at most 5 %: Dunnett's test corrects for the candidates
+    within a task, Holm's for the tasks.
 
     margin: gains and losses smaller than this do not matter, in the unit of the metrics. flags: by arm, why its scores
-    cannot be believed; those of the control count for all. family: see ``gains``, by metric. guards: metrics that may
-    lose no more than this.
+    cannot be trusted; flags of the control count for every candidate. family: by metric, see ``gains``. guards: each
+    metric with the most that it may lose.
     """
     kept = [
         (one, may_lose, at_chance(one), gains(one, control, family.get(one.metric, ()))) for one, may_lose in guards
@@ -271,7 +280,7 @@ def decide(
 
 
 def _held(chances: Sequence[float]) -> list[tuple[bool, float]]:
-    """For each task whether Holm rejects that it is as in the control, and a level at which its p alone says so too."""
+    """Return for each task whether Holm rejects "as the control", and a level at which p alone decides the same."""
     return [
         (adjusted <= LEVEL, LEVEL * p / adjusted if adjusted else LEVEL / len(chances))
         for p, adjusted in zip(chances, holm(chances), strict=True)
@@ -279,7 +288,7 @@ def _held(chances: Sequence[float]) -> list[tuple[bool, float]]:
 
 
 def at_chance(measured: Measured) -> bool:
-    """Whether no arm is above what a guess would get, one-sided at 2.5 % by items."""
+    """Return whether no arm is above a guess, one-sided at 2.5 % over items."""
     if measured.chance is None:
         return False
     grouped = measured.grouped()
@@ -302,7 +311,7 @@ def _decision(
         would_be = Verdict.ADOPT
     else:
         would_be = Verdict.EQUIVALENT if all(task.within for task in judged) else Verdict.INCONCLUSIVE
-    # What is worse although it read test items is worse.
+    # Reading test items can only help a score: a candidate that is worse all the same is worse.
     spoilt = of_control or (flags and would_be is not Verdict.REJECT)
     return Decision(
         verdict=Verdict.INCONCLUSIVE if spoilt else would_be,
@@ -316,7 +325,7 @@ def _decision(
 
 
 def needs_in_words(needs: Needs, seeds: int) -> str:
-    """One sentence, without tokens and chip-hours."""
+    """Return the needs in one sentence, without tokens and chip-hours."""
     if needs.seeds is None:
         return (
             f"{needs.shows[0].upper()}{needs.shows[1:]} would not be shown by {MOST_SEEDS} seeds on {MOST_TIMES} times "
@@ -326,7 +335,7 @@ def needs_in_words(needs: Needs, seeds: int) -> str:
     told = [f"{needs.seeds} seeds ({more} more an arm)"] if more > 0 else []
     told += [f"{count:,} items of {in_words(metric)}" for metric, count in sorted(needs.items.items())]
     wanted = " and ".join(told) or "as many seeds again"
-    return f"To show {needs.shows} 4 times in 5 it needs {wanted}."
+    return f"To show {needs.shows} 4 times in 5 takes {wanted}."
 
 
 def _named(tasks: Sequence[TaskGain] | Sequence[Guard]) -> str:
@@ -339,9 +348,9 @@ def _numbers(measured: Measured, gain: Gain, level: float) -> str:
 
 
 def disagreement(decision: Decision, loss: Mapping[str, tuple[Gain, float]]) -> str:
-    """The sentence that says when loss and tasks disagree, "" if they do not.
+    """Return the sentence that says how loss and tasks disagree; "" if they agree.
 
-    loss: by domain, the gain (less loss is more) and the level that it is held to.
+    loss: by domain, the gain (positive for less loss) and its significance level.
     """
     shown = {name: gain.value for name, (gain, level) in loss.items() if gain.seeds > 1 and gain.p <= level}
     lower, higher = sorted(n for n in shown if shown[n] > 0), sorted(n for n in shown if shown[n] < 0)

@@ -1,4 +1,4 @@
-"""The report of a microannealing: verdicts, gains by task, loss apart, noise, flags, and what is still needed."""
+"""The report of a microannealing: verdicts, gains by task, loss apart, noise, flags, and the seeds still needed."""
 
 # pyright: basic
 from __future__ import annotations
@@ -22,28 +22,29 @@ NOTHING_LOGGED: LoggedRuns = MappingProxyType({})
 
 @dataclass(frozen=True, kw_only=True)
 class Judged:
-    """What the verdicts go by."""
+    """The settings that the verdicts depend on."""
 
     control: str
     primary: Sequence[str]  # metrics by name or, ending in "/", by prefix
     margin: float  # see decide
-    chances: Mapping[str, float]  # of a guess, by task or, of what the harness logged, by metric
-    references: Mapping[str, str]  # by task, items of its source that nobody trains on
-    evidence: Mapping[str, Sequence[str]]  # by arm, why its scores cannot be believed
+    chances: Mapping[str, float]  # score of a guess: by task, or by metric for metrics that the harness logged
+    references: Mapping[str, str]  # by task, items of the same source that nobody trains on
+    evidence: Mapping[str, Sequence[str]]  # by arm, why its scores cannot be trusted
     tokens: int  # of one run
-    guard: Mapping[str, float]  # how much metrics may lose, by name or prefix; loss, too
+    guard: Mapping[str, float]  # how much metrics may lose, by name or prefix; loss may be a guard, too
     chip_hours: float | None = None  # of one run
-    groups: Mapping[str, Grouping] = NO_GROUPS  # by task, of what the harness logged
+    groups: Mapping[str, Grouping] = NO_GROUPS  # by task, for metrics that the harness logged
 
 
 def report(
     runs: Runs, judged: Judged, earlier: Sequence[Runs] = (), logged: LoggedRuns = NOTHING_LOGGED
 ) -> tuple[dict[str, Any], list[str]]:
-    """(report.json, headline: a line a candidate and the note).
+    """Return (report.json, headline: a line for each candidate, the noise floor if known, and the note).
 
-    runs: of each arm, one for each seed, in the same order of seeds. earlier: runs of earlier microannealings of this
-    family of checkpoints, for how far seeds spread. logged: of the same runs, what lm-evaluation-harness logged.
-    Raises BadField for primary metrics or guards that were not measured, and for primary ones that are loss.
+    runs: for each arm one run for each seed, in the same order of seeds. earlier: runs of earlier microannealings of
+    this family of checkpoints; they help to estimate the spread of seeds. logged: what lm-evaluation-harness logged of
+    the same runs.
+    Raises BadField for primary metrics or guards that were not measured, and for primary metrics that are loss.
     """
     measured = {one.metric: one for one in tasks(runs, judged.chances)}
     measured |= {one.metric: one for one in (logged_tasks(logged, judged.chances, judged.groups) if logged else ())}
@@ -80,13 +81,13 @@ def report(
 
 
 def noise_floor(noise: Mapping[str, float | None]) -> str:
-    """One sentence, "" where nothing says how far seeds spread."""
+    """Return the noise floor in one sentence; "" if the spread of seeds is unknown."""
     known = [f"{value:.4f} on {in_words(metric)}" for metric, value in noise.items() if value is not None]
     return f"Noise floor: luck of seeds alone passes {', '.join(known)} once in twenty." if known else ""
 
 
 def note(seeds: int, candidates: int, primary: int, earlier: int) -> str:
-    """What the verdicts rest on."""
+    """Return a sentence on the seeds, items and corrections behind the verdicts."""
     if seeds < 2:
         return "One seed an arm: intervals are over items alone, and no verdict is possible."
     spread = f", and from {earlier} earlier of this family" if earlier else ""
@@ -98,7 +99,7 @@ def note(seeds: int, candidates: int, primary: int, earlier: int) -> str:
 
 
 def _grouped(primary: Sequence[Measured], guards: Sequence[tuple[Measured, float]]) -> list[str]:
-    """Sentences on what counts as one item."""
+    """Return a sentence for each metric whose items are counted in groups."""
     return [
         f"Items of {in_words(one.metric)} of one {one.by} count as one: {one.texts:,} in {len(set(one.groups)):,}."
         for one in dict.fromkeys([*primary, *(one for one, _ in guards)])
@@ -154,7 +155,7 @@ def _needs(decision: Decision, judged: Judged) -> dict[str, Any] | None:
         tokens = runs * judged.tokens
         hours = None if judged.chip_hours is None else runs * judged.chip_hours
         cost = f", {hours:,.1f} chip-hours" if hours is not None else ""
-        sentence = f"{sentence[:-1]}: {runs} runs more with the control's, {tokens:,} tokens{cost}."
+        sentence = f"{sentence[:-1]}: {runs} more runs with the control's, {tokens:,} tokens{cost}."
     return {
         "seeds": needs.seeds,
         "items": dict(needs.items),
@@ -173,13 +174,18 @@ def _primary(wanted: Sequence[str], there: list[str], loss: list[str]) -> list[s
 
 
 def _guards(judged: Judged, there: Sequence[Measured], primary: Sequence[Measured]) -> list[tuple[Measured, float]]:
-    """What decides is no guard; a metric that several name keeps the smallest margin."""
+    """Return each guard with the most that it may lose: the smallest, if several entries name one metric.
+
+    Primary metrics are left out. Raises BadField for a metric that is named in both."""
     by_name = {one.metric: one for one in there}
     deciding = {one.metric for one in primary}
     found: dict[str, float] = {}
     for name, may_lose in judged.guard.items():
         if name in deciding:
-            raise BadField(f"Microanneal: {name!r} is primary and guard; a candidate that loses there is not adopted")
+            raise BadField(
+                f"Microanneal: {name!r} is primary and guard; drop the guard: a candidate that loses on a "
+                "primary metric is not adopted anyway"
+            )
         for each in measured_as(name, list(by_name), "Microanneal.guard"):
             found[each] = min(may_lose, found.get(each, may_lose))
     return [(by_name[name], may_lose) for name, may_lose in found.items() if name not in deciding]
@@ -188,7 +194,7 @@ def _guards(judged: Judged, there: Sequence[Measured], primary: Sequence[Measure
 def _flags(
     arm: str, runs: Runs, judged: Judged, measured: Mapping[str, Measured], primary: Sequence[Measured]
 ) -> list[str]:
-    """Why a candidate's scores cannot be believed, from the scores themselves."""
+    """Return why a candidate's scores cannot be trusted, judged from the scores themselves."""
     if arm == judged.control:
         return []
     found: list[str] = []
@@ -212,7 +218,7 @@ def _flags(
 
 
 def _member_gaps(arm: str, runs: Runs, control: str, sets: Sets) -> list[str]:
-    """Test items that got cheaper than like items which nobody trains on, beyond what they did in the control."""
+    """Return signs of contamination: test items cost less than reference items do, by more than in the control."""
     pairs = zip(runs[arm], runs[control], strict=True)
     signs = [
         sign

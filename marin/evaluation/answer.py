@@ -1,4 +1,4 @@
-"""The answer of a comparison in a few sentences: what it is judged on, what is guarded, what it cannot say."""
+"""The answer of a comparison in a few sentences: the primary metrics, the guards, and the limits of the evidence."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from marin.evaluation.difference import Row
 from marin.evaluation.metric_names import in_words, measure_of, measured_as, task_of
 
 MOST_NAMED = 8  # metrics in one sentence; more are counted
-SHARE = "share"  # the unit of what is said in percent
+SHARE = "share"  # the unit of numbers that are written in percent
 
-# By arm and task, what it read of the task's test items: "4 of its 128 test items".
+# By arm and task, how many of the task's test items the arm read: "4 of its 128 test items".
 type Read = Mapping[str, Mapping[str, str]]
 
 
 def note(runs: Mapping[str, int]) -> str:
-    """What the intervals cover. runs: how many each arm has."""
+    """Return a sentence on what the intervals cover. runs: the number of runs of each arm."""
     if set(runs.values()) == {1}:
         return (
             "One seed an arm: intervals (95 %, each metric by itself) are over documents and items and say nothing "
@@ -33,7 +33,7 @@ def note(runs: Mapping[str, int]) -> str:
 
 
 def star(read: Read) -> str:
-    """What a star beside a number means; "" where no arm read a test item."""
+    """Return what a star beside a number means; "" if no arm read a test item."""
     told = "; ".join(
         f"at {task}, {arm} was trained on {how}" for arm, tasks in sorted(read.items()) for task, how in tasks.items()
     )
@@ -43,15 +43,16 @@ def star(read: Read) -> str:
 
 
 def chosen(rows: Sequence[Row], wanted: Sequence[str], what: str) -> list[Row]:
-    """Rows by metric name, or all below a name that ends in "/". Raises BadField for what no metric is called."""
+    """Return rows by metric name, or all rows below a name that ends in "/". Raises BadField for an unknown name."""
     by_name = {row.metric: row for row in rows}
     found = dict.fromkeys(each for name in wanted for each in measured_as(name, list(by_name), what))
     return [by_name[name] for name in found]
 
 
 def decisions(rows: Sequence[Row], arm: str, baseline: str, read: Read) -> list[str]:
-    """Sentences from the metrics that the experiment is judged on: one for those that nobody was trained on, and one
-    for each task of which somebody was."""
+    """Return sentences on the metrics that the experiment is judged on.
+
+    One sentence covers the clean metrics. Each task that one of the two arms was trained on has its own sentence."""
     clean = [row for row in rows if not row.differences[arm].contaminated]
     tasks = dict.fromkeys(task_of(row.metric) for row in rows if row not in clean)
     told = [_decision(clean, arm, baseline)] if clean else []
@@ -62,19 +63,19 @@ def decisions(rows: Sequence[Row], arm: str, baseline: str, read: Read) -> list[
 
 
 def guards(rows: Sequence[Row], arm: str) -> str:
-    """One sentence from the metrics that must not suffer."""
+    """Return one sentence on the guards: the metrics that must not get worse."""
     units = {row.unit for row in rows}
     named = "bits per byte" if units == {"bits/byte"} else ", ".join(sorted(units))
-    corrected = f", corrected for {len(rows)} of them" if len(rows) > 1 else ""
+    corrected = f", corrected for {len(rows)} metrics" if len(rows) > 1 else ""
     told = grouped(rows, arm)
     worse_or_better = told.startswith(("worse", "better"))
-    return f"What must not get worse ({named}{corrected}): " + (
+    return f"Guards ({named}{corrected}): " + (
         f"{arm} is {told}." if worse_or_better else f"{told} for {arm}."
     )
 
 
 def grouped(rows: Sequence[Row], arm: str, unit: str = "") -> str:
-    """ "worse on prose text (+0.011); better on math text (−0.124); no difference shown on code text, web text"."""
+    """Return "worse on prose text (+0.011); better on math text (−0.124); no difference shown on code text"."""
     parts: list[str] = []
     for kind, words in (("worse", "worse on"), ("better", "better on")):
         held = [row for row in rows if _kind(row, arm) == kind]
@@ -88,7 +89,7 @@ def grouped(rows: Sequence[Row], arm: str, unit: str = "") -> str:
 
 
 def signed(value: float, digits: int = 3) -> str:
-    """+0.012 or −0.012, with a real minus; of what would be rounded to nothing the first digit."""
+    """Return "+0.012" or "−0.012", with a real minus; the first nonzero digit if all these digits would be zero."""
     text = f"{value:+.{digits}f}"
     if value and not text.strip("+-0."):
         text = f"{value:+.{-floor(log10(abs(value)))}f}"
@@ -96,7 +97,7 @@ def signed(value: float, digits: int = 3) -> str:
 
 
 def written(value: float, unit: str) -> str:
-    """ "69.1 %" of a share, "0.512" of anything else."""
+    """Return "69.1 %" for a share, "0.512" for any other unit."""
     return f"{100 * value:.1f} %" if unit == SHARE else f"{value:.3f}"
 
 
@@ -115,7 +116,7 @@ def _decision(rows: Sequence[Row], arm: str, baseline: str) -> str:
 
 
 def _contaminated(rows: Sequence[Row], task: str, arm: str, baseline: str, read: Read) -> str:
-    """Who is ahead at a task of which one or both were trained on test items, and what that is worth."""
+    """Return who is ahead at a task that one or both arms read test items of, and how much that lead is worth."""
     who = sorted({one for row in rows for one in row.differences[arm].contaminated})
     had = " and ".join(f"{one} had read {read[one][task]}" for one in who) + "*"
     by_kind = {
@@ -136,7 +137,7 @@ def _contaminated(rows: Sequence[Row], task: str, arm: str, baseline: str, read:
 
 
 def _change(row: Row, arm: str, baseline: str) -> str:
-    """ "accuracy with LM-Eval prompts (bison 54.7 %, mantis 69.1 %)" """
+    """Return "accuracy with LM-Eval prompts (bison 54.7 %, mantis 69.1 %)"."""
     values = ", ".join(f"{one} {written(row.values[one], row.unit)}" for one in (baseline, arm))
     return f"{measure_of(row.metric)} ({values})"
 

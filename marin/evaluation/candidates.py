@@ -1,4 +1,4 @@
-"""Wrong final answers that look like the right one, for a multiple choice over an item."""
+"""Wrong final answers that look right, to turn an item into a multiple choice."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ SLIPS = (1, -1, 2, -2, 10, -10, 5, -5, 3, -3, 20, -20, 100, -100)
 
 
 def candidates(item: Item, choices: int) -> list[Item]:
-    """The item and choices - 1 copies whose final answer is wrong, the right one first.
+    """Return the item, then choices - 1 copies whose final answer is wrong.
 
-    Wrong answers have as many digits as the right one where that is possible, and depend on nothing
-    but the item. Raises GarbledDocument if the final answer is not a number.
+    Wrong answers have as many digits as the right answer if possible. They depend on the item alone. Raises
+    GarbledDocument if the final answer is not a number.
     """
     plain = item.final.replace(",", "")
     if not NUMBER.fullmatch(plain.removeprefix("-")):
@@ -26,7 +26,7 @@ def candidates(item: Item, choices: int) -> list[Item]:
     draw = random.Random(item.id)
     slips = draw.sample(SLIPS, len(SLIPS))
     wrong = [right + slip for slip in slips if right + slip >= 0 or right < 0]
-    # A stable sort: answers with as many digits come first, in the drawn order.
+    # A stable sort: answers with as many digits as the right one come first, in the drawn order.
     wrong.sort(key=lambda number: abs(len(str(number)) - len(whole)))
     grouped = "," in item.final
     finals = [f"{number:,}" if grouped else str(number) for number in wrong[: choices - 1]]

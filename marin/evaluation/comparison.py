@@ -1,4 +1,4 @@
-"""Arms against a baseline, metric by metric, on the same documents and items."""
+"""Comparison of arms with a baseline, metric by metric, on the same documents and items."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from marin.evaluation.statistics import holm, over_seeds, paired_rate_difference
 
 @dataclass(frozen=True)
 class _Metric:
-    """One number of one text: a rate is all ``amount`` by all ``size``, a share the mean of ``amount`` (size is 1)."""
+    """A metric over texts: a rate (sum of ``amount`` by sum of ``size``) or a share (mean of ``amount``; size is 1)."""
 
     name: str
     unit: str
@@ -28,7 +28,7 @@ class _Metric:
     size: Callable[[Any], int]
 
 
-END = "/"  # of the id of a text, before what tells apart texts of one id
+END = "/"  # ends the id of a text; a number after it tells texts with the same id apart
 
 
 def _one(_: Any) -> int:
@@ -36,11 +36,13 @@ def _one(_: Any) -> int:
 
 
 def compare(arms: Mapping[str, Sequence[Results]], baseline: str, read: Read) -> list[Row]:
-    """Bits per byte of every domain, then bits per byte, final answer and accuracy of every task and format, then what
-    lm-evaluation-harness logged.
+    """Return a row for each metric: domains, then tasks and formats, then metrics that lm-evaluation-harness logged.
 
-    arms: the results of each run of an arm, which differ in their seed. read: what an arm was trained on of a task's
-    items. Raises CorruptOutput if a run was not scored on the same texts as the baseline.
+    Domains have bits per byte. Tasks have bits per byte, bits per byte of final answers, and accuracy or choice
+    probability.
+
+    arms: the results of each run of an arm; the runs differ in their seed. read: how many of a task's test items an arm
+    was trained on. Raises CorruptOutput if a run was not scored on the same texts as the baseline.
     """
     rows: list[Row] = []
     groups = arms[baseline][0].groups
@@ -87,14 +89,14 @@ def report(
     primary: Sequence[str] = (),
     guard: Sequence[str] = (),
 ) -> tuple[dict[str, Any], list[str]]:
-    """(report.json, headline).
+    """Return (report.json, headline).
 
     {"baseline", "arms", "runs", "answer", "note", "star", "rows", "primary", "guard", "evidence": {name: verdict}}
 
-    arms: the results of each run of an arm. runs: how many those are.
+    arms: the results of each run of an arm. runs: the number of runs of each arm.
 
-    answer: for each arm sentences on the primary metrics (all of them if none is named) and one on the guards. What
-    they say to differ is corrected for the number of metrics judged, or guarded. star: what an asterisk means.
+    answer: for each arm sentences on the primary metrics (all metrics if none is named) and one on the guards. Their
+    differences are corrected for the number of primary metrics, or of guards. star: the meaning of an asterisk.
     headline: the answer, a line for each piece of evidence, and the notes.
     Raises BadField for primary or guard metrics that were not measured.
     """
@@ -127,7 +129,7 @@ def report(
     return made, [*answer, *told, covered, *filter(None, [stars])]
 
 
-type _Scored = Mapping[str, Sequence[Mapping[str, Any]]]  # by arm and run, the result of each text
+type _Scored = Mapping[str, Sequence[Mapping[str, Any]]]  # the result of each text, by arm and run
 
 
 def _by_text(
@@ -145,7 +147,7 @@ def _by_text(
 
 
 def _must_be_alike(scored: _Scored, baseline: str, what: str) -> None:
-    """Raises CorruptOutput for a run on other texts than the baseline's first."""
+    """Raise CorruptOutput if a run was scored on other texts than the baseline's first run."""
     texts = scored[baseline][0].keys()
     for arm, runs in scored.items():
         for run in runs:
@@ -167,7 +169,10 @@ def _starred(row: Row, baseline: str, readers: Sequence[str]) -> Row:
 
 
 def _corrected(rows: Sequence[Row], family: Collection[str]) -> list[Row]:
-    """These metrics are looked at together, arm by arm; one of two families keeps the larger of its p-values."""
+    """Return rows with p-values corrected for this family of metrics, arm by arm.
+
+    A metric of two families keeps the larger of its corrected p-values.
+    """
     held = {row.metric: row for row in rows}
     together = [row for row in rows if row.metric in family]
     for arm in together[0].differences if together else ():

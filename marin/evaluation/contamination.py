@@ -1,15 +1,15 @@
-"""Did this checkpoint see the test items, and in which prompt format?
+"""Detectors of contamination: did this checkpoint see the test items, and in which prompt format?
 
-Members are the test items of any task, reference items come from the same source and were never trained on. A member
-gap is how many fewer bits per byte the golds of the members need. Trained in one format only, a model shows a larger
-gap there (difference in differences over formats), and gets worse at the others: fragility, which needs no reference
-items. Where items have calculator tags, the tags alone show it.
+Members are the test items of a task. Reference items come from the same source, and nobody trained on them. The member
+gap is the bits per byte that the golds of members need less than the golds of reference items. A model that was trained
+on one format shows a larger gap in that format (difference in differences over formats). It also gets worse at the
+other formats: fragility. Fragility needs no reference items. If items have calculator tags, the tags alone show it.
 
-Where the order of its data says which members a run read, the sharper test is within the members: did those that
-it read get cheaper than those that it did not? They come from one source, and only chance told them apart.
+A sharper test is possible if the order of the data says which members a run read: did the members that the run read get
+cheaper than the members that it did not read? Both come from one source, and only chance decided which were read.
 
-"Beyond" another checkpoint (the parent, the other arm) means: the same number minus that checkpoint's, item by
-item, which removes what the two sets of items differ in by themselves.
+"Beyond" another checkpoint (the parent, the other arm) means: the number minus that checkpoint's number, item by item.
+This removes the differences that the two sets of items have by themselves.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from marin.evaluation.statistics import (
     unpaired_difference,
 )
 
-# A difference of two groups of items takes two in each.
+# A difference between two groups of items needs two items in each.
 FEWEST = 2
 
 # Clean n-gram models stay below |z| = 3; with the test items in their data they reach 20 to 30.
@@ -48,7 +48,7 @@ NOTHING_COUNTED: Mapping[str, Reads] = MappingProxyType({})
 
 @dataclass(frozen=True)
 class Sets:
-    """The names under which the two sets of items were evaluated. reference: "" where there is none."""
+    """The task names under which the two sets of items were evaluated. reference: "" if there is none."""
 
     members: str
     reference: str = ""
@@ -58,7 +58,9 @@ class Sets:
         return (self.members, self.reference) if self.reference else (self.members,)
 
     def forms(self, *results: Results) -> list[str]:
-        """Prompt forms in which all results have all of these items. Raises CorruptOutput for items without any."""
+        """Return the prompt forms in which all results have all of these items.
+
+        Raises CorruptOutput for a set that was evaluated in no form."""
         for held in results:
             for task in self.names:
                 if all(scored != task for scored, _ in held.items):
@@ -68,7 +70,7 @@ class Sets:
 
 
 class Sign(Enum):
-    """What a flag would mean: test items were trained on, or one prompt format became strange to the model."""
+    """The meaning of a flag: the run trained on test items, or one prompt format became strange to the model."""
 
     CONTAMINATION = "contamination"
     FRAGILITY = "format fragility"
@@ -76,7 +78,9 @@ class Sign(Enum):
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """One measured sign. unit: of the estimate and of detectable, the effect that would be flagged 4 times in 5."""
+    """One measured sign of contamination or fragility.
+
+    detectable: the effect that would be flagged 4 times in 5. unit: the unit of estimate and detectable."""
 
     sign: Sign
     name: str
@@ -128,7 +132,7 @@ def final(one: ItemResult) -> float:
 
 
 def evidence(results: Results, parent: Results, sets: Sets) -> list[Finding]:
-    """Every sign for one checkpoint, the parent being what it was trained on from."""
+    """Return every sign for one checkpoint. parent: the checkpoint that the training started from."""
     findings: list[Finding] = []
     forms = sets.forms(results, parent)
     for form in forms if sets.reference else ():
@@ -146,7 +150,7 @@ def evidence(results: Results, parent: Results, sets: Sets) -> list[Finding]:
 
 
 def contrast(results: Results, other: Results, sets: Sets, name: str) -> list[Finding]:
-    """The signs of one arm beyond another arm, ``name``, that was trained alike."""
+    """Return the signs of one arm beyond another arm, ``name``, that was trained alike."""
     if not sets.reference:
         return []
     forms = sets.forms(results, other)
@@ -159,7 +163,7 @@ def contrast(results: Results, other: Results, sets: Sets, name: str) -> list[Fi
 def member_gap(
     results: Results, sets: Sets, form: str, measure: Measure, what: str, beyond: Results | None = None
 ) -> Finding:
-    """Bits per byte that members need less than reference items do."""
+    """Return the bits per byte that members need less than reference items do."""
     members = _measured(results, sets.members, form, measure, beyond)
     reference = _measured(results, sets.reference, form, measure, beyond)
     estimate = unpaired_difference(list(reference.values()), list(members.values()))
@@ -169,7 +173,7 @@ def member_gap(
 def format_gaps(
     results: Results, sets: Sets, forms: Sequence[str], what: str, beyond: Results | None = None
 ) -> list[Finding]:
-    """``format_gap`` for each two of these formats; none without reference items."""
+    """Return ``format_gap`` for each pair of these formats; an empty list without reference items."""
     pairs = list(combinations(forms, 2)) if sets.reference else []
     return [
         format_gap(results, sets, pair, what if len(pairs) == 1 else f"{what} ({_named(pair)})", beyond=beyond)
@@ -178,13 +182,13 @@ def format_gaps(
 
 
 def format_gap(results: Results, sets: Sets, pair: Pair, what: str, beyond: Results | None = None) -> Finding:
-    """The member gap in the second format minus that in the first, item by item."""
+    """Return the member gap in the second format minus the member gap in the first, item by item."""
     spread = (_spread(results, task, pair, beyond) for task in (sets.members, sets.reference))
     return _finding(f"difference in member gaps {what}", "bits/byte", unpaired_difference(*spread))
 
 
 def fragility(results: Results, parent: Results, task: str, who: str, pair: Pair) -> Finding:
-    """How much more one format of the same items costs than the other, beyond what it did to the parent."""
+    """Return how much more one format of the same items costs than the other, beyond the parent."""
     spread = _spread(results, task, pair, parent)
     worse, better = pair if sum(spread) >= 0 else pair[::-1]
     estimate = mean([one if worse is pair[0] else -one for one in spread])
@@ -199,11 +203,13 @@ def fragility(results: Results, parent: Results, task: str, who: str, pair: Pair
 
 
 def tag_surprise(results: Results, parent: Results, task: str, who: str) -> Finding | None:
-    """How many bits a tag's ``<<`` costs more than it cost the parent; None for items without tags in two formats.
+    """Return how many more bits a tag's ``<<`` costs than it cost the parent.
 
-    Flagged only while the same solutions without tags got cheaper: a model that got worse at everything has no
-    trouble with tags in particular. A cooldown in the other format does this to any model, with or without the
-    test items, so it is a sign of fragility and not by itself of contamination.
+    None if fewer than FEWEST items have tags, or if a format was not evaluated.
+
+    The sign is flagged only if the same solutions without tags got cheaper: a model that got worse at everything has
+    no trouble with tags in particular. A cooldown in the other format does this to any model, with or without the
+    test items. So the sign shows fragility, and by itself not contamination.
     """
 
     def opening(one: ItemResult) -> float:
@@ -231,16 +237,16 @@ def tag_surprise(results: Results, parent: Results, task: str, who: str) -> Find
 
 
 def read_saving(results: Results, other: Results, sets: Sets, form: str, reads: Reads, name: str) -> Finding | None:
-    """Bits per byte that members which were read got cheaper than unread ones, beyond ``other``; None with too few.
+    """Return how many more bits per byte the read members saved than the unread members, beyond ``other``.
 
-    Read: its answer was, in whole or in part. Items of which only the question was read are in neither group.
-    Raises CorruptOutput if the reads were counted for other items.
+    A member is read if its answer was read, in whole or in part. Items with only the question read are in neither
+    group. None if a group has fewer than FEWEST items. Raises CorruptOutput if the reads were counted for other items.
     """
     changes = _measured(results, sets.members, form, gold, other)
     if strange := sorted(set(changes) - set(reads.reads)):
         raise CorruptOutput(
-            f"{len(strange)} items of {sets.members} were scored but not looked for in the data, {strange[0]!r} the "
-            "first of them; give Exposure the items that are evaluated"
+            f"{len(strange)} items of {sets.members} were scored but not looked for in the data, the first is "
+            f"{strange[0]!r}; give Exposure the items that are evaluated"
         )
     # Negative changes: a cheaper item has lost bits.
     read = [-change for id, change in changes.items() if id in reads.answers]
@@ -252,7 +258,7 @@ def read_saving(results: Results, other: Results, sets: Sets, form: str, reads: 
 
 
 def read_savings(results: Results, other: Results, sets: Sets, reads: Reads | None, name: str) -> list[Finding]:
-    """``read_saving`` in every format where it can be told."""
+    """Return ``read_saving`` in every format that has enough items."""
     if reads is None:
         return []
     forms = Sets(sets.members).forms(results, other)
@@ -261,7 +267,7 @@ def read_savings(results: Results, other: Results, sets: Sets, reads: Reads | No
 
 
 def exposure_line(arm: str, reads: Reads, findings: list[Finding]) -> str:
-    """What the arm read, and what that did to it: one sentence for people."""
+    """Return one sentence for people: the items that the arm read, and the effect on its scores."""
     if not findings:
         why = f"a test takes {FEWEST} answers read and {FEWEST} test items unread"
         return f"{arm} {reads.sentence}: nothing can be tested on them ({why}; {len(reads.answers)} answers were read)"
@@ -270,7 +276,7 @@ def exposure_line(arm: str, reads: Reads, findings: list[Finding]) -> str:
 
 
 def summary(results: Results, sets: Sets) -> dict[str, dict[str, float]]:
-    """Means for a table: "members/olmes" → gold and final bits per byte, and accuracy where choices were offered."""
+    """Return means for a table: "members/olmes" → gold and final bits per byte, and accuracy if there were choices."""
     table: dict[str, dict[str, float]] = {}
     for role, task in zip(("members", "reference"), sets.names, strict=False):
         for form in sets.forms(results):
@@ -293,13 +299,15 @@ def report(
     sets: Sets,
     exposure: Mapping[str, Reads] = NOTHING_COUNTED,
 ) -> tuple[dict[str, Any], list[str]]:
-    """(report.json, headline lines: one an arm and sign, then one an exposed arm). clean: set against the others.
+    """Return (report.json, headline: a line for each arm and sign, then a line for each arm with counted reads).
+
+    clean: the arm that the others are compared with.
 
     {"threshold", "members", "reference", "parent": table, "arms": {name: {"table", "findings", "contrast"}},
-    "vetoes", "exposure": {name: {"items", "of", "copies", "how", "reads", "parts"}}}; a table as from ``summary``,
-    contrast empty for the clean arm. vetoes: by arm, the tasks whose metrics mean nothing for it, because it was
-    trained on their items: counted reads are proof, whatever they did to the model. exposure: what arms read of the
-    members, where that was counted.
+    "vetoes", "exposure": {name: {"items", "of", "copies", "how", "reads", "parts"}}}; a table is as from ``summary``,
+    contrast is empty for the clean arm. vetoes: by arm, the tasks whose metrics mean nothing because the arm was
+    trained on their items. Counted reads are proof, even if scores do not show them. exposure: the members that each
+    arm read, for arms whose reads were counted.
     """
     made: dict[str, Any] = {}
     vetoes: dict[str, list[str]] = {}
@@ -336,7 +344,7 @@ def report(
 
 
 def _verdict(sign: Sign, findings: list[Finding]) -> str:
-    """One line: what was flagged, strongest first, or how large an effect would have been."""
+    """Return one line: the flagged signs, strongest first, or the largest effect and the size that would be flagged."""
     held = [one for one in findings if one.sign is sign]
     if not held:
         return f"{sign.value} could not be measured: too few prompt forms, reference items or items read"
@@ -348,7 +356,7 @@ def _verdict(sign: Sign, findings: list[Finding]) -> str:
 
 
 def _spread(results: Results, task: str, pair: Pair, beyond: Results | None) -> list[float]:
-    """Of each item, its bits per byte in the first format minus those in the second."""
+    """Return for each item its bits per byte in the first format minus its bits per byte in the second."""
     first, second = (_measured(results, task, form, gold, beyond) for form in pair)
     return [first[id] - second[id] for id in first if id in second]
 

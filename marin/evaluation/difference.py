@@ -1,4 +1,4 @@
-"""One metric of several arms, and how far each arm is from the baseline."""
+"""One metric of several arms, with each arm's difference from the baseline."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from marin.evaluation.statistics import CONFIDENCE, Estimate, detectable_effect
 class Difference:
     """One arm minus the baseline.
 
-    contaminated: which of the two arms were trained on these items. seeds: whether the interval says how far seeds
-    spread. family: of how many metrics it is judged together; corrected: its p-value with those in mind.
+    contaminated: the arms, of these two, that were trained on these items. seeds: the interval covers seeds, too.
+    family: the number of metrics that are judged together. corrected: the p-value, corrected for that number.
     """
 
     estimate: Estimate
@@ -31,7 +31,7 @@ class Difference:
 
     @property
     def is_better(self) -> bool:
-        """By its value, shown or not."""
+        """Return whether the value is better, even if the difference is not shown."""
         return (self.estimate.value > 0) is self.higher_is_better
 
     @property
@@ -41,7 +41,9 @@ class Difference:
 
     @property
     def verdict(self) -> str:
-        """In words; never more than items can say. A star: one of the two was trained on these items."""
+        """Return the difference in words that claim no more than the items show.
+
+        A star means that one of the two arms was trained on these items."""
         star = "*" if self.contaminated else ""
         if self.shown:
             over = "over seeds and items" if self.seeds else "on these items"
@@ -55,14 +57,14 @@ class Difference:
 
 @dataclass(frozen=True)
 class Row:
-    """One metric: each arm's value, and each other arm's difference to the baseline."""
+    """One metric: each arm's value, and its difference from the baseline."""
 
     metric: str
     unit: str
     higher_is_better: bool
     values: Mapping[str, float]  # the mean of an arm's runs
     differences: Mapping[str, Difference] = field(default_factory=dict[str, Difference])
-    runs: Mapping[str, Sequence[float]] = field(default_factory=dict[str, Sequence[float]])  # where there are several
+    runs: Mapping[str, Sequence[float]] = field(default_factory=dict[str, Sequence[float]])  # of arms with several runs
     contaminated: Sequence[str] = ()  # arms that were trained on these items
 
     def as_json(self) -> dict[str, Any]:

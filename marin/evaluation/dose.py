@@ -1,4 +1,4 @@
-"""At which dose do the detectors of contamination see it: test items that were read so many times, in several seeds."""
+"""The dose from which each detector sees contamination: how often a run must read a test item, over several seeds."""
 
 from __future__ import annotations
 
@@ -26,12 +26,13 @@ from marin.evaluation.verdict import FOUND, UNCLEAR
 def dose_report(
     parent: Results, doses: Mapping[int, Sequence[Results]], exposure: Mapping[int, Sequence[Reads]], sets: Sets
 ) -> dict[str, Any]:
-    """report.json: {"threshold", "doses", "seeds", "detectors", "counted", "finding", "verdict"}.
+    """Return report.json: {"threshold", "doses", "seeds", "detectors", "counted", "finding", "verdict"}.
 
-    doses: how often the leaked items were read, to the results of each seed; 0 for the clean runs. exposure: what each
-    of the others read, counted. The clean runs are tested on the items that the largest dose read: what is flagged
-    there is a false alarm. detectors: name → {"unit", "z", "value" (both by dose and seed), "sees_from" (the least dose
-    from which every seed is flagged, null for none), "false_alarms"}. counted: by dose, items and copies of each seed.
+    doses: by the number of times that a run read the leaked items, the results of each seed; 0 for the clean runs.
+    exposure: the counted reads of the other runs. The clean runs are tested on the items that the largest dose read: a
+    flag there is a false alarm. detectors: name → {"unit", "z", "value" (both by dose and seed), "sees_from" (the least
+    dose from which every seed is flagged, null for none), "false_alarms"}. counted: by dose, items and copies of each
+    seed.
     """
     placebo = exposure[max(exposure)]
     tests: dict[str, dict[int, list[Finding]]] = {}
@@ -56,7 +57,7 @@ def dose_report(
 
 
 def _tests(results: Results, parent: Results, sets: Sets, reads: Reads) -> Iterator[tuple[str, Finding]]:
-    """Every detector on one run. Those that know what was read come first."""
+    """Yield every detector on one run. Detectors that use the counted reads come first."""
     for form in Format:
         if (saving := read_saving(results, parent, sets, form, reads, "the parent")) is not None:
             yield f"items read against items unread ({FORMATS[form.value][0]})", saving
@@ -70,7 +71,7 @@ def _tests(results: Results, parent: Results, sets: Sets, reads: Reads) -> Itera
 
 
 def _accuracy(results: Results, parent: Results, task: str, form: Format) -> Finding | None:
-    """What a table of scores would show; None for items that are no choice."""
+    """Return the gain in accuracy, as a table of scores shows it; None for items without choices."""
     before = {one.id: one.correct for one in parent.of(task, form)}
     pairs = [
         (float(one.correct), float(was))
@@ -103,7 +104,7 @@ def _detector(by_dose: Mapping[int, Sequence[Finding]]) -> dict[str, Any]:
 
 
 def _is_flagged(one: Finding) -> bool:
-    """In the direction that contamination would take."""
+    """Return whether the sign is flagged in the direction of contamination."""
     return one.flagged and one.estimate.value > 0
 
 
@@ -137,11 +138,11 @@ def _times(dose: int) -> str:
 
 
 def _listed(names: Sequence[str], every: Iterable[str]) -> str:
-    """Without the prompt form where the test is among them in each form that there is."""
+    """Return the names in a list; leave out the prompt form of a test that is named in all its forms."""
     whole = {stem for name in names if (stem := stem_of(name)) and {n for n in every if stem_of(n) == stem} <= {*names}}
     return ", ".join(dict.fromkeys(stem_of(name) if stem_of(name) in whole else name for name in names))
 
 
 def stem_of(name: str) -> str:
-    """A detector's name without the prompt form."""
+    """Return a detector's name without the prompt form."""
     return name.partition(" (")[0]

@@ -1,4 +1,4 @@
-"""A tokenizer for scoring: token ids together with where each token stands in the text."""
+"""A tokenizer for scoring: token ids with the place of each token in the text."""
 
 # pyright: basic
 from __future__ import annotations
@@ -15,14 +15,18 @@ from marin.store.files.directory import Directory
 
 @dataclass(frozen=True)
 class Encoded:
-    """ids: (n,) int32. ends: (n,) int32, the character after each token; a token begins where the last one ended."""
+    """An encoded text.
+
+    ids: (n,) int32. ends: (n,) int32, the character after each token. A token begins at the end of the one before."""
 
     ids: np.ndarray
     ends: np.ndarray
 
 
 class Encoder(Protocol):
-    """start: the id that stands before every text, as in training. eos: that ends a document. ids < vocabulary."""
+    """A tokenizer as scoring uses it.
+
+    start: the id before every text, as in training. eos: the id that ends a document. All ids are < vocabulary."""
 
     start: int
     eos: int
@@ -34,9 +38,10 @@ class Encoder(Protocol):
 
 
 class OffsetEncoder:
-    """The Encoder of a tokenizer directory. Raises GarbledDocument if it is none or names no eos token.
+    """The Encoder of a tokenizer directory.
 
-    before: the id that stood before every text in training, see ``Facts.before``; None for eos.
+    before: the id that stood before every text in training, see ``Facts.before``; None for eos. Raises GarbledDocument
+    if the directory holds no tokenizer, or if the tokenizer names no eos token.
     """
 
     def __init__(self, directory: Directory, before: int | None = None) -> None:
@@ -50,12 +55,12 @@ class OffsetEncoder:
         return [
             Encoded(
                 np.asarray(encoding.ids, np.int32),
-                # Offsets may leave out trimmed spaces; running ends give those to the token that follows.
+                # Offsets may leave out trimmed spaces; running ends give these spaces to the token that follows.
                 np.maximum.accumulate(np.asarray([end for _, end in encoding.offsets], np.int32)),
             )
             for encoding in encodings
         ]
 
     def decode(self, ids: Sequence[int]) -> str:
-        """Without special tokens, as answers are read."""
+        """Return the text without special tokens, as answers are read."""
         return self._loaded.tokenizer.decode(list(ids), skip_special_tokens=True)

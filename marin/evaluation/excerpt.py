@@ -1,4 +1,4 @@
-"""The beginning of a set of documents: what an evaluation reads of it."""
+"""The excerpt of a set of documents that an evaluation reads."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from marin.data.documents import Document
 
 
 def excerpt(documents: Iterable[Document], bytes_per_document: int, total_bytes: int) -> Iterator[Document]:
-    """The first documents, each cut to its first bytes_per_document, until total_bytes are reached."""
+    """Yield the first documents, each cut to its first bytes_per_document, until total_bytes are reached."""
     left = total_bytes
     for document in documents:
         if left <= 0:

@@ -1,10 +1,9 @@
-"""What a stretch of a run really read of an evaluation's items: counted from the order of its data, not inferred.
+"""The evaluation items that a run read between two steps, counted from the order of its data.
 
-A sequence is a window of seq_len tokens and may begin or end inside a problem. An item is read by a sequence if
-the window's own text passes the overlap rule for the item's question or for its answer. So a hit may be partial
-(15 % of either, with the rule as it is), and a shorter scrap at a window's edge is not counted; how much was read
-is kept beside, in copies: 1.0 for a whole question or answer once. An item that stands several times in one
-window counts once.
+A sequence is a window of seq_len tokens and may begin or end inside a problem. A sequence reads an item if the
+window's own text passes the overlap rule for the item's question or for its answer. So a hit may be partial (15 % of
+either, with today's rule), and a shorter scrap at a window's edge does not count. Copies say how much was read: 1.0 for
+one whole question or answer. An item that stands several times in one window counts once.
 """
 
 from __future__ import annotations
@@ -23,18 +22,20 @@ from marin.errors import CorruptOutput
 from marin.store.files.directory import Directory
 from marin.text.overlap import ALL, WHOLE, OverlapIndex
 
-PARTS = ("question", "answer")  # what is counted of an item
-TOGETHER = (ALL, WHOLE)  # hits that are of both
+PARTS = ("question", "answer")  # the counted parts of an item
+TOGETHER = (ALL, WHOLE)  # hits that cover both parts
 EXPOSURE_FILE = "exposure.json"
 WINDOWS_AT_ONCE = 256  # of 4096 tokens: 4 MB
 
 
 @dataclass(frozen=True, kw_only=True)
 class Reads:
-    """reads: by item id, in how many sequences; all items, 0 for the unread. parts: copies of "question" and "answer".
+    """The counted reads of a run.
 
-    sequences: drawn from the sources looked through, of_sources: the same by source. holding: those with an item.
-    first, end: optimizer steps, the end excluded. unindexed: ids of items that are too short to be found at all.
+    first, end: optimizer steps, the end excluded. reads: for every item id the number of sequences that read the item,
+    0 if none did. parts: copies of "question" and "answer", by item id.
+    sequences: the number drawn from the sources that were searched. of_sources: that number by source. holding: the
+    number with an item, by source. unindexed: ids of items that are too short to be found.
     """
 
     first: int
@@ -52,12 +53,12 @@ class Reads:
 
     @property
     def answers(self) -> set[str]:
-        """Items of which the answer was read; with the question alone a gold cannot be learned."""
+        """Return the items whose answer was read. From the question alone a model cannot learn the gold."""
         return {id for id, copies in self.parts.items() if copies["answer"] > 0}
 
     @property
     def unread(self) -> set[str]:
-        """Items of which no part was read, as far as that can be told."""
+        """Return the items of which no part was read; items too short to be found are left out."""
         return set(self.reads) - self.read - set(self.unindexed)
 
     @property
@@ -66,7 +67,7 @@ class Reads:
 
     @property
     def sentence(self) -> str:
-        """ "read 7 of 128 test items, 8 times in all, in 6 sequences of all_math between steps 160 and 192"."""
+        """Return "read 7 of 128 test items, 8 times in all, in 6 of 9 sequences of all_math between steps …"."""
         items = (
             f"{len(self.read)} of {len(self.reads)} test items, {self.copies} times in all, in"
             if self.read
@@ -76,14 +77,14 @@ class Reads:
 
     @property
     def how(self) -> str:
-        """ "6 of 9 sequences of all_math between steps 160 and 192": those that hold an item, of those drawn."""
+        """Return "6 of 9 sequences of all_math between steps 160 and 192": 6 of the 9 drawn hold an item."""
         held = {name: n for name, n in self.holding.items() if n}
         where = [f"{n} of {self.of_sources[name]} sequences of {name}" for name, n in held.items()]
         looked = f"{self.sequences} sequences of {', '.join(self.of_sources)}"
         return f"{' and '.join(where) or looked} between steps {self.first} and {self.end}"
 
     def summary(self) -> dict[str, Any]:
-        """For a report: how many items of how many, in how many copies and how, and each that was read."""
+        """Return the summary for a report: counts of items and reads, the sources, and each item that was read."""
         return {
             "items": len(self.read),
             "of": len(self.reads),
@@ -96,7 +97,7 @@ class Reads:
 
 @dataclass(frozen=True)
 class Count:
-    """What some steps read: sequences and holding by source number, reads by item, copies by (item, part)."""
+    """The reads of some steps: sequences and holding by source number, reads by item, copies by (item, part)."""
 
     sequences: Counter[int]
     holding: Counter[int]
@@ -112,7 +113,7 @@ def count_reads(
     index: OverlapIndex,
     decode: Callable[[Iterable[int]], str],
 ) -> Count:
-    """Look through what ``steps`` draw from ``stores`` (by number in order.sources). Memory: one batch at a time."""
+    """Count the reads of ``steps`` in ``stores`` (by number in order.sources). Memory: one batch at a time."""
     made = Count(Counter(), Counter(), Counter(), {})
     for step in steps:
         source, sequence = order.batch_at(step)
@@ -139,7 +140,7 @@ def _count_window(made: Count, number: int, index: OverlapIndex, text: str) -> N
 def total(
     counts: Iterable[Count], order: DataOrder[Any], looked: Iterable[int], steps: range, index: OverlapIndex
 ) -> Reads:
-    """All counts as one; looked: the numbers of the sources that were looked through."""
+    """Return all counts as one. looked: the numbers of the sources that were searched."""
     sequences, holding, reads = Counter[int](), Counter[int](), Counter[int]()
     copies: dict[tuple[int, str], float] = {}
     for count in counts:
@@ -170,7 +171,7 @@ def write_reads(out: Directory, reads: Reads) -> None:
 
 
 def read_reads(directory: Directory) -> Reads:
-    """What write_reads wrote. Raises CorruptOutput if it is not that."""
+    """Return the reads that write_reads wrote. Raises CorruptOutput for any other file."""
     try:
         return Reads(**json.loads(directory.read_bytes(EXPOSURE_FILE)))
     except (TypeError, ValueError) as error:

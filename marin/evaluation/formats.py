@@ -1,7 +1,7 @@
-"""The two prompt formats of GSM8K-style items, and where in the gold the final answer and the tags are.
+"""The two prompt formats of GSM8K-style items, and the places of the final answer and the tags in the gold.
 
-LM-Eval keeps the calculator tags and ends in ``#### 9``. OLMES strips them, spaces the operators and
-ends in ``So the answer is 9.`` A model that was trained on one of them is surprised by the other: the
+LM-Eval keeps the calculator tags and ends in ``#### 9``. OLMES strips the tags, spaces the operators and
+ends in ``So the answer is 9.`` A model that was trained on one format is surprised by the other: the
 Bison cooldown lost 22 points of GSM8K that way (Marin 32B retrospective, "Root cause").
 """
 
@@ -24,12 +24,12 @@ Span = tuple[int, int]
 
 
 def lm_eval(question: str, answer: str) -> str:
-    """The whole text of an item as lm-evaluation-harness shows it: tags and ``#### 9`` kept."""
+    """Return the whole text of an item as lm-evaluation-harness shows it: tags and ``#### 9`` kept."""
     return f"Question: {question}\nAnswer: {answer}"
 
 
 def olmes(question: str, answer: str) -> str:
-    """The whole text of an item as OLMES shows it: no tags, one line, ``So the answer is 9.``
+    """Return the whole text of an item as OLMES shows it: no tags, one line, ``So the answer is 9.``
 
     Raises GarbledDocument if answer has no ``####``.
     """
@@ -38,7 +38,7 @@ def olmes(question: str, answer: str) -> str:
 
 
 def split_answer(answer: str) -> tuple[str, str]:
-    """(worked steps, final answer) of a GSM8K-style answer. Raises GarbledDocument without ``####``."""
+    """Return (worked steps, final answer) of a GSM8K-style answer. Raises GarbledDocument without ``####``."""
     steps, mark, final = answer.rpartition(FINAL)
     if not mark or not final.strip():
         raise GarbledDocument(f"the answer {answer[-60:]!r} does not end in '{FINAL} N'; wanted GSM8K style")
@@ -53,40 +53,40 @@ def _olmes_steps(steps: str) -> str:
 
 @value("prompt_format")
 class Format(StrEnum):
-    """How an item is shown to the model. Spans are [start, end) characters of the gold."""
+    """A prompt format of items. Spans are [start, end) characters of the gold."""
 
     _value_: str
     LM_EVAL = "lm_eval"
     OLMES = "olmes"
 
     def text(self, item: Item) -> str:
-        """Prompt and gold together: what a training document of this format looks like."""
+        """Return prompt and gold together, as in a training document of this format."""
         return (lm_eval if self.name == "LM_EVAL" else olmes)(item.question, item.answer)
 
     def prompt(self, item: Item) -> str:
-        """What the model is given; ends in ``Answer:`` without a space."""
+        """Return the text before the gold. It ends in ``Answer:`` without a space."""
         return f"Question: {item.question}\nAnswer:"
 
     def gold(self, item: Item) -> str:
-        """The right continuation of prompt; starts with a space."""
+        """Return the right continuation of prompt. It starts with a space."""
         return self.text(item)[len(self.prompt(item)) :]
 
     def final_span(self, item: Item) -> Span:
-        """Where the final answer stands in the gold, without ``####`` or the closing full stop."""
+        """Return the span of the final answer in the gold, without ``####`` or the closing full stop."""
         gold = self.gold(item)
         _, final = split_answer(item.answer)
         end = len(gold.rstrip()) - (self.name == "OLMES")
         return end - len(final), end
 
     def tag_spans(self, item: Item) -> list[Span]:
-        """The calculator tags of the gold, ``<<`` and ``>>`` included; none in OLMES."""
+        """Return the spans of the gold's calculator tags, ``<<`` and ``>>`` included; none in OLMES."""
         return [match.span() for match in TAG.finditer(self.gold(item))]
 
 
 def with_final(item: Item, final: str) -> Item:
-    """The same item with another final answer, put wherever the right one stands in the worked solution.
+    """Return the item with another final answer, in every place of the worked solution that has the right one.
 
-    The solution stays consistent with itself, so that only arithmetic (or memory) tells it from the gold.
+    The solution stays consistent with itself. So only arithmetic (or memory) tells the changed solution from the gold.
     """
     right = _plain(item.final)
 

@@ -1,13 +1,14 @@
-"""How much better than the control each candidate is, by one metric, over seeds and texts.
+"""The gain of each candidate over the control on one metric, over seeds and texts.
 
-Seed k of every arm trained on the same checkpoint in the same order of data, and all were scored on the same texts.
-So the difference of a candidate to the control varies with the seed, with the text, and with both together, each part
-shrinking with its own number. The parts are those of a crossed two-way analysis of variance (Searle, Casella and
-McCulloch 1992, ch. 4). Texts that share a passage, a document or a subject are one text.
+Seed k of every arm starts from the same checkpoint and reads data in the same order, and all arms are scored on the
+same texts. So the difference between a candidate and the control varies with the seed, with the text, and with both
+together. Each part shrinks with its own number. The parts come from a crossed two-way analysis of variance (Searle,
+Casella and McCulloch 1992, ch. 4). Texts that share a passage, a document or a subject count as one text.
 
-How far seeds spread is half a candidate's own, half the mean over all candidates and earlier experiments of the family:
-one spread for all would let the arm with six times the luck of the others pass in 6 to 10 % of experiments, and each
-arm's own, from three seeds, would find half as many true gains (benchmarks/evaluation/README.md).
+The spread of seeds is half the candidate's own, and half the mean over all candidates and earlier experiments of the
+family. With one spread for all, an arm with six times the luck of the others would pass in 6 to 10 % of experiments.
+With each arm's own spread, from three seeds, an experiment would find half as many true gains
+(benchmarks/evaluation/README.md).
 """
 
 # pyright: basic
@@ -26,17 +27,18 @@ from marin.errors import CorruptOutput
 from marin.evaluation.statistics import POWER, SeedSpread, paired_spread
 from marin.evaluation.two_parts import FEWEST, TwoParts, deciding, root, too_few
 
-MOST_SEEDS, MOST_TIMES = 64, 64  # of more seeds, and more than so many times the texts, nobody is advised
+MOST_SEEDS, MOST_TIMES = 64, 64  # marin never advises more seeds, or more times the texts
 
 type Values = NDArray[np.float64]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Measured:
-    """One metric of every run. amounts: by arm, (seeds, texts). sizes: (texts,), 1 where it is a mean of shares.
+    """One metric of every run.
 
-    chance: what a guess would get, None where that means nothing. groups: of each text, what it shares with others; ()
-    where they are independent. by: what that is: "passage".
+    amounts: by arm, (seeds, texts). sizes: (texts,), all 1 for a mean of shares. chance: the score of a guess; None if
+    a guess means nothing. groups: the group of each text; () if the texts are independent. by: the thing that texts of
+    a group share, as "passage".
     """
 
     metric: str
@@ -53,7 +55,7 @@ class Measured:
         return len(self.sizes)
 
     def grouped(self) -> Measured:
-        """With all texts of a group as one."""
+        """Return the metric with all texts of a group as one text."""
         if not self.groups:
             return self
         _, place = np.unique(np.asarray(self.groups), return_inverse=True)
@@ -63,21 +65,22 @@ class Measured:
         return replace(self, amounts=amounts, sizes=np.bincount(place, weights=self.sizes), groups=())
 
     def values(self, arm: str) -> Values:
-        """(seeds,): all that a run has by all that there is."""
+        """Return (seeds,): for each run the sum of amounts by the sum of sizes."""
         return self.amounts[arm].sum(axis=1) / self.sizes.sum()
 
     def block(self) -> Values:
-        """(arms, seeds)."""
+        """Return the values of all arms: (arms, seeds)."""
         return np.array([self.values(arm) for arm in self.amounts])
 
 
 @dataclass(frozen=True, kw_only=True)
 class Gain:
-    """A candidate's mean over seeds and texts less the control's, turned so that more is better.
+    """A candidate's mean over seeds and texts less the control's, with the sign turned so that more is better.
 
-    of_seeds, of_texts, of_both: variances of a difference of one run on one text. spread_freedom: of the seeds' part, 0
-    where nothing says how far seeds spread. candidates: how many were tried at once. texts: groups, where texts have
-    some. carry: as how many texts of equal weight those are that make the difference.
+    of_seeds, of_texts, of_both: variance components of the difference of one run on one text. spread_freedom: degrees
+    of freedom of the seeds' part; 0 if the spread of seeds is unknown. candidates: the number tried at once. texts: the
+    number of texts, or of groups if texts have groups. carry: the number of texts of equal weight that would make the
+    difference (the effective number of deciding texts).
     """
 
     value: float
@@ -96,16 +99,16 @@ class Gain:
 
     @property
     def p(self) -> float:
-        """Dunnett's: the chance that the luckiest of all candidates is so far from the control if none differs."""
+        """Return Dunnett's p: the chance of so large a gain or loss for any candidate if none differs."""
         return self._parts.p(self.value)
 
     @property
     def too_few(self) -> str:
-        """Why nothing is concluded from these texts, "" if something may be."""
+        """Return why these texts allow no conclusion; "" if they do."""
         return too_few(self.texts, self.carry)
 
     def within(self, margin: float, level: float) -> bool:
-        """Whether the whole interval of this level is closer to zero than the margin."""
+        """Return whether the whole interval at this level is closer to zero than the margin."""
         inside = abs(self.value) < margin and self._parts.p(margin - abs(self.value)) <= level
         return inside and self.texts >= FEWEST
 
@@ -114,7 +117,7 @@ class Gain:
         return self.value - half, self.value + half
 
     def detectable(self, level: float) -> float:
-        """The smallest true gain or loss that 4 in 5 such experiments would show."""
+        """Return the smallest true gain or loss that 4 in 5 experiments like this one would show."""
         parts = self._parts
         if not parts.se:
             return 0.0
@@ -127,14 +130,15 @@ class Gain:
         return root(missed, 4 * critical + 10, 1e-4) * parts.se
 
     def with_more(self, seeds: int, texts: int) -> Gain:
-        """As it would be with so many seeds and texts."""
+        """Return the gain as expected with this number of seeds and texts."""
         freedom = self.spread_freedom + _freedom_a_seed(self.candidates) * (seeds - self.seeds)
         return replace(self, seeds=seeds, texts=texts, spread_freedom=min(freedom, 4 * (seeds - 1)))
 
     def needed(self, effect: float, level: float) -> tuple[int, int] | None:
-        """(seeds, texts) from which on an effect of this size would be shown 4 times in 5; None if hardly ever.
+        """Return the least (seeds, texts) that would show an effect of this size 4 times in 5.
 
-        As few times the texts as do, then as few seeds.
+        The least multiple of the texts comes first, then the fewest seeds. None if MOST_SEEDS seeds on MOST_TIMES times
+        the texts do not suffice, or if the spread of seeds is unknown.
         """
         if not self.spread_freedom:
             return None
@@ -150,14 +154,16 @@ class Gain:
 
     @property
     def noise(self) -> float | None:
-        """The difference of two arms of so many seeds that luck of seeds alone passes once in twenty."""
+        """Return the noise floor: the difference of two arms that luck of seeds alone exceeds once in twenty."""
         if not self.spread_freedom:
             return None
         return float(stdtrit(self.spread_freedom, 0.975)) * math.sqrt(self._parts.of_seeds)
 
     @property
     def _parts(self) -> TwoParts:
-        """What seeds and texts do together is counted in both."""
+        """Return the variance in two parts: seeds and texts.
+
+        The joint part counts with the seeds; if the spread of seeds is unknown, it counts with the texts."""
         both = self.of_both / self.seeds / self.texts if self.seeds > 1 else 0.0
         return TwoParts(
             of_seeds=self.of_seeds / self.seeds + both if self.spread_freedom else 0.0,
@@ -168,16 +174,17 @@ class Gain:
 
 
 def gains(measured: Measured, control: str, family: Sequence[Values] = ()) -> dict[str, Gain]:
-    """By candidate. family: blocks (arms, seeds) of the same metric on the same texts, from earlier experiments.
+    """Return the gain of each candidate.
 
-    Raises CorruptOutput for arms of unequally many runs.
+    family: blocks (arms, seeds) of the same metric on the same texts, from earlier experiments. Raises CorruptOutput if
+    an arm has more or fewer runs than the control.
     """
     ours = measured.amounts[control]
     for arm, amounts in measured.amounts.items():
         if amounts.shape != ours.shape:
             raise CorruptOutput(
                 f"{measured.metric}: arm {arm} has {len(amounts)} runs, the control {control} {len(ours)}; wanted one "
-                "for each seed of both"
+                "run for each seed in both"
             )
     candidates = [arm for arm in measured.amounts if arm != control]
     grouped = measured.grouped()
@@ -187,7 +194,7 @@ def gains(measured: Measured, control: str, family: Sequence[Values] = ()) -> di
     found: dict[str, Gain] = {}
     for arm, apart in each.items():
         rate = apart.sum() / sizes.sum() / len(apart)
-        # What each text adds to the difference of rates, linearised (Cochran 1977, eq. 6.13).
+        # Each text's part of the difference of rates, linearised (Cochran 1977, eq. 6.13).
         linear = (apart - rate * sizes) / sizes.mean() + rate
         gain = _gain(linear, float(rate if measured.higher_is_better else -rate), spreads.get(arm), len(candidates))
         found[arm] = replace(gain, carry=deciding(apart.sum(axis=0)))
@@ -195,16 +202,18 @@ def gains(measured: Measured, control: str, family: Sequence[Values] = ()) -> di
 
 
 def _freedom_a_seed(candidates: int) -> float:
-    """Degrees of freedom that a seed more gives to the mean spread of so many differences to one control.
+    """Return the degrees of freedom that one more seed adds to the mean spread of the candidates' differences.
 
-    From the trace of their covariance, 1 + 1 on and 1 off the diagonal: 1 for one candidate, 2 for three, never 4.
+    All differences share one control. The number follows from the trace of their covariance, 1 + 1 on and 1 off the
+    diagonal: 1 for one candidate, 2 for three, always below 4.
     """
     return 4 * candidates / (candidates + 3)
 
 
 def _spreads(by_seed: Mapping[str, Values], family: Sequence[Values]) -> dict[str, SeedSpread]:
-    """By candidate, the variance of its difference over seeds, half its own and half the mean of all; {} for one seed
-    of a family that nobody knows. by_seed: (seeds,) differences."""
+    """Return the variance over seeds of each candidate's difference: half its own, half the mean of all.
+
+    by_seed: (seeds,) differences, by candidate. {} for a single seed without earlier experiments of the family."""
     seeds = len(next(iter(by_seed.values())))
     own = {arm: float(values.var(ddof=1)) for arm, values in by_seed.items()} if seeds > 1 else {}
     freedom = _freedom_a_seed(len(own)) * (seeds - 1) if own else 0.0

@@ -1,8 +1,8 @@
-"""Programs that a model wrote, run one by one where they can do little: what lm-evaluation-harness scores HumanEval by.
+"""Runs programs that a model wrote, each in a restricted process. lm-evaluation-harness scores HumanEval with it.
 
-Each has a process of its own with an empty environment, an empty folder, limits on time, memory and files and, where
-the kernel lets a process give these up, no network and nothing that outlives it. It is no sandbox: such a program may
-read what its user may read.
+Each program has a process of its own with an empty environment, an empty folder, and limits on time, memory and files.
+If the kernel allows namespaces, the process also has no network, and nothing outlives the process. This is no sandbox:
+the program may read every file that its user may read.
 """
 
 # pyright: basic
@@ -22,10 +22,10 @@ from typing import Any
 
 from marin.steps.reaches import reaches
 
-SECONDS = 3  # of a processor, as many as code_eval gives a program by the clock
+SECONDS = 3  # of processor time; code_eval gives a program as many by the clock
 PATIENCE = 60  # seconds by the clock, for a program that waits
 
-# What a program does to its standard output, or how it exits, is no answer: the token is, after its last line.
+# A program passes by reaching its last line: RUNNER then writes the token. Its output and exit status do not count.
 RUNNER = """
 import json, os, resource, sys
 program, token, seconds = json.load(sys.stdin)
@@ -52,9 +52,9 @@ os.write(answer, token.encode())
 """
 
 
-@reaches()  # the program is no text of the project, and RUNNER is above
+@reaches()  # the program is no code of the project, and RUNNER is above
 def passes(program: str, seconds: int = SECONDS) -> bool:
-    """Whether it runs to its end without an error, within so many seconds of a processor."""
+    """Return whether the program runs to its end without an error, within these seconds of processor time."""
     token = secrets.token_hex(16)
     with (
         tempfile.TemporaryDirectory(prefix="marin-program-") as folder,
@@ -78,19 +78,21 @@ def passes(program: str, seconds: int = SECONDS) -> bool:
             pass
         finally:
             with suppress(ProcessLookupError, PermissionError):
-                os.killpg(process.pid, signal.SIGKILL)  # whatever it has left behind, too
+                os.killpg(process.pid, signal.SIGKILL)  # also processes that it left behind
         return process.stdout.read() == token.encode()
 
 
 @dataclass(frozen=True)
 class CodeEval:
-    """``evaluate.load("code_eval")``, without the hub and without what that leaves open to a program."""
+    """A replacement for ``evaluate.load("code_eval")`` that needs no hub and restricts programs more."""
 
     def compute(
         self, references: Sequence[str], predictions: Sequence[Sequence[str]], k: Sequence[int] = (1, 10, 100)
     ) -> tuple[dict[str, float], list[list[bool]]]:
-        """({"pass@1": …}, whether each prediction passes). references: tests, of each problem. pass@k: the chance that
-        one of k predictions passes, without bias (Chen et al. 2021), for each k that there are enough predictions for.
+        """Return ({"pass@1": …}, whether each prediction passes).
+
+        references: the tests of each problem. pass@k: the unbiased estimate of the chance that one of k predictions
+        passes (Chen et al. 2021), for each k with enough predictions.
         """
         passed = [
             [passes(f"{prediction}\n{test}") for prediction in each]
@@ -105,7 +107,7 @@ class CodeEval:
 
 
 def _chance(tried: int, passed: int, drawn: int) -> float:
-    """That of so many drawn at least one is among those that passed."""
+    """Return the chance that at least one of the drawn predictions passed."""
     none = 1.0
     for other in range(tried - drawn + 1, tried + 1):
         none *= max(0, other - passed) / other
@@ -114,7 +116,7 @@ def _chance(tried: int, passed: int, drawn: int) -> float:
 
 @contextmanager
 def code_run_apart() -> Generator[None]:
-    """A task that asks for the metric ``code_eval`` gets CodeEval."""
+    """Give tasks that load the metric ``code_eval`` CodeEval instead."""
     import evaluate
 
     stock = evaluate.load

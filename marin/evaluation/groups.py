@@ -1,7 +1,7 @@
-"""Which items of an evaluation belong together: by passage, source document or subject.
+"""Groups of evaluation items that belong together: by passage, source document or subject.
 
-Items of one group come out right or wrong together, so a hundred questions on ten passages are ten looks, not a
-hundred. Intervals count groups.
+Items of one group come out right or wrong together: a hundred questions on ten passages are ten observations, not a
+hundred. So intervals count groups.
 """
 
 from __future__ import annotations
@@ -12,25 +12,28 @@ from typing import Any
 
 from marin.evaluation.two_parts import FEWEST
 
-# Fields that name or hold the text that several items are about, the widest first; of a paragraph, its document.
+# Fields that name or hold the text that several items are about, the widest text first: a document before a paragraph.
 SOURCES = (
     "of", "document_id", "source_id", "article_id", "passage_id", "story_id", "title",
     "document", "article", "passage", "story", "context", "paragraph",
 )  # fmt: skip
-PARAGRAPHS = {"of": "document"}  # as Paragraphs calls the document of a paragraph
+PARAGRAPHS = {"of": "document"}  # the operator Paragraphs writes a paragraph's document to "of"
 SUBJECTS = ("subject", "category")
 TASK = "task"
 
 
 @dataclass(frozen=True)
 class Grouping:
-    """by: what items of one group share: "passage". of: by item, its group; other items are groups of their own."""
+    """A grouping of items.
+
+    by: the thing that items of one group share, as "passage". of: the group of each item; any other item is a group of
+    its own."""
 
     by: str
     of: Mapping[str, str]
 
     def in_words(self, name: str) -> str:
-        """A sentence of a note."""
+        """Return a sentence for a report's note."""
         return f"Items of {name} of one {self.by} count as one: {len(self.of):,} in {len(set(self.of.values())):,}."
 
     def groups(self, ids: Iterable[str]) -> list[str]:
@@ -38,10 +41,10 @@ class Grouping:
 
 
 def grouping(items: Mapping[str, Mapping[str, Any]]) -> Grouping | None:
-    """By the first of SUBJECTS and SOURCES that groups these items, given the fields of each; None if none does.
+    """Return the grouping by the first field of SUBJECTS and SOURCES that groups these items; None if none does.
 
-    A field groups if some items share a value and not all do. A few subjects are what is asked about and no sample of
-    subjects, so fewer than FEWEST group nothing.
+    items: by id, the fields of each item. A field groups if some items share a value and not all do. A subject needs
+    at least FEWEST values: a few subjects are the topic of the evaluation and no sample of subjects.
     """
     for fields, least in (((TASK, *SUBJECTS), FEWEST), (SOURCES, 2)):
         for name in fields:

@@ -1,7 +1,7 @@
-"""lm-evaluation-harness on items that lie on disk, in prompt formats of our own.
+"""Runs lm-evaluation-harness on items on disk, in our own prompt formats.
 
-Reads nothing from the network and no task from the harness's own collection. Importing the harness takes
-1 to 3 s, so only ``evaluate_items`` and what it needs import this module.
+This module reads nothing from the network and no task from the harness's collection. Importing the harness takes
+1 to 3 s, so import this module only where ``evaluate_items`` runs.
 """
 
 # pyright: basic
@@ -26,14 +26,14 @@ from marin.evaluation.items import Item
 from marin.evaluation.scoring import Scoring, TokenBits
 from marin.training.hub_offline import hub_offline
 
-# It reports every request, and warns of generation settings that no task here uses.
+# The harness logs every request, and warns of generation settings that no task here uses.
 logging.getLogger("lm_eval").setLevel(logging.ERROR)
 
 
 class ScoringModel(HarnessModel):
-    """Log-likelihoods of continuations that are tokenized together with their prompt, as they were in training.
+    """A harness model that tokenizes each continuation together with its prompt, as in training.
 
-    A continuation that was asked for once is remembered, token by token, for spans and for other tasks.
+    The model remembers every continuation token by token, for spans and for other tasks.
     """
 
     def __init__(self, scoring: Scoring) -> None:
@@ -42,7 +42,7 @@ class ScoringModel(HarnessModel):
         self.scored: dict[tuple[str, str], TokenBits] = {}
 
     def loglikelihood(self, requests: list[Instance], disable_tqdm: bool = True) -> list[tuple[float, bool]]:
-        """(natural log-likelihood, whether every token is the likeliest) of each continuation."""
+        """Return (natural log-likelihood, whether every token is the likeliest) of each continuation."""
         asked: list[tuple[str, str]] = [request.arguments for request in requests]
         new = [pair for pair in dict.fromkeys(asked) if pair not in self.scored]
         self.scored.update(zip(new, self.scoring.continuations(new), strict=True))
@@ -50,11 +50,11 @@ class ScoringModel(HarnessModel):
 
 
 class ItemTask(Task):
-    """Items in one prompt format, as a harness task.
+    """A harness task of items in one prompt format.
 
-    Per item: gold_bits_per_byte (of the worked solution after the prompt), and with choices > 1 also acc
-    (the right worked solution is the likeliest among the candidates) and choice_probability (its share of
-    their probability). bits_per_byte aggregates the gold by bytes, not by items.
+    Each item has gold_bits_per_byte (of the worked solution after the prompt). With choices > 1 an item also has acc
+    (the right worked solution is the likeliest candidate) and choice_probability (the right solution's share of the
+    candidates' probability). bits_per_byte weighs golds by bytes, not by items.
     """
 
     VERSION = 1
@@ -68,7 +68,7 @@ class ItemTask(Task):
         self.set_fewshot_seed(0)
 
     def download(self, *args, **kwargs) -> None:
-        """The items are here already."""
+        """Download nothing: the items are here already."""
 
     def has_training_docs(self) -> bool:
         return False
@@ -123,14 +123,14 @@ def _by_bytes(pairs: Sequence[tuple[float, int]]) -> float:
 
 
 def evaluate_items(model: ScoringModel, tasks: Sequence[ItemTask]) -> dict[str, dict]:
-    """Each task's metrics ("acc", "acc_stderr", …) and its items' own, by task name.
+    """Return by task name the task's metrics ("acc", "acc_stderr", …) and the metrics of each item.
 
     {"metrics": {name: value}, "items": [{"id", "acc", …} in item order]}. Raises NothingScored for a task
     without items.
     """
     for task in tasks:
         if not task.items:
-            raise NothingScored(f"task {task.task_name}: there is no item to score; look at the step that made them")
+            raise NothingScored(f"task {task.task_name}: there is no item to score; check the step that made its items")
     with hub_offline():
         results = evaluate(model, {task.task_name: task for task in tasks}, bootstrap_iters=1)
     assert results is not None, "only a second process gets no results, and there is none"

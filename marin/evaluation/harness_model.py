@@ -1,5 +1,6 @@
-"""What lm-evaluation-harness asks a model, answered by a LanguageModel: the same questions, tokens and cuts as by its
-own ``hf`` model, so that numbers can be laid side by side.
+"""A model for lm-evaluation-harness that answers with a LanguageModel.
+
+Questions, tokens and cuts are the same as with the harness's own ``hf`` model, so that numbers can be compared.
 """
 
 # pyright: basic
@@ -25,16 +26,17 @@ from marin.evaluation.encoder import Encoder
 from marin.evaluation.language_model import LanguageModel
 from marin.evaluation.prefix_tree import Wanted
 
-# (prompt and continuation, if it is of two parts; tokens of the one; tokens of the other).
+# ((prompt, continuation), or None for a window of a text; tokens of the context; tokens of the continuation).
 type Pair = tuple[tuple[str, str] | None, list[int], list[int]]
-GREEDY = {"until", "max_gen_toks", "do_sample", "temperature"}  # settings of generation that are understood
+GREEDY = {"until", "max_gen_toks", "do_sample", "temperature"}  # the generation settings that this model knows
 
 
 class HarnessModel(TemplateLM):
-    """separated: what stood before every text in training stands there too; False: nothing does.
+    """A LanguageModel as lm-evaluation-harness asks it.
 
-    max_new_tokens: bound on an answer, whatever a task asks for; None for none. Raises InputError for a question that
-    cannot be asked: an answer longer than the model's sequences, sampling.
+    separated: put the token before each text that stood there in training; False: put none. max_new_tokens: bound on
+    an answer, even if a task asks for more; None for no bound. Raises InputError for a question that the model cannot
+    answer: an answer longer than the model's sequences, or sampling.
     """
 
     def __init__(
@@ -59,7 +61,7 @@ class HarnessModel(TemplateLM):
         return ([] if add_special_tokens is False else self.before) + self._encoded(string)
 
     def loglikelihood(self, requests: list[Instance], disable_tqdm: bool = True) -> list[tuple[float, bool]]:
-        """(natural log-likelihood, whether every token is the likeliest) of each continuation."""
+        """Return (natural log-likelihood, whether every token is the likeliest) of each continuation."""
         return super().loglikelihood(requests, disable_tqdm=disable_tqdm)
 
     def _loglikelihood_tokens(self, requests: Sequence[Pair], **kwargs: object) -> list[tuple[float, bool]]:
@@ -83,7 +85,7 @@ class HarnessModel(TemplateLM):
         return out
 
     def loglikelihood_rolling(self, requests: list[Instance], disable_tqdm: bool = True) -> list[float]:
-        """Natural log-likelihood of each whole text, in windows as long as the model's sequences."""
+        """Return the natural log-likelihood of each whole text, in windows as long as the model's sequences."""
         windows: list[Pair] = []
         counts: list[int] = []
         for (text,) in (request.args for request in requests):
@@ -104,7 +106,7 @@ class HarnessModel(TemplateLM):
         return [sum(next(answers)[0] for _ in range(count)) for count in counts]
 
     def generate_until(self, requests: list[Instance], disable_tqdm: bool = True) -> list[str]:
-        """The likeliest token, again and again, until a stop string, a separator or the bound."""
+        """Return the greedy continuation of each prompt, up to a stop string, the eos token or the bound."""
         out = [""] * len(requests)
         alike: dict[str, list[int]] = {}
         asked: list[tuple[str, Mapping[str, object]]] = [cast(Any, request.args) for request in requests]
@@ -112,7 +114,7 @@ class HarnessModel(TemplateLM):
             alike.setdefault(repr(sorted(settings.items())), []).append(index)
         for indices in alike.values():
             stops, most = self._settings(asked[indices[0]][1])
-            # An empty prompt needs a token to go on from.
+            # A model needs at least one token of prompt.
             encoded = (self.tok_encode(asked[index][0]) or [self.encoder.start] for index in indices)
             prompts = [np.asarray(ids[-(self.model.length - most) :], np.int32) for ids in encoded]
 
@@ -126,16 +128,19 @@ class HarnessModel(TemplateLM):
         return out
 
     def _settings(self, asked: Mapping[str, object]) -> tuple[list[str], int]:
-        """(stop strings, most tokens)."""
+        """Return (stop strings, most tokens)."""
         settings = dict(normalize_gen_kwargs(dict(asked), 256))
         if settings.get("do_sample") or (strange := sorted(set(settings) - GREEDY)):
             what = "sampling" if settings.get("do_sample") else ", ".join(strange)
-            raise InputError(f"a task asks for {what} ({dict(asked)}); marin generates the likeliest answer only")
+            raise InputError(
+                f"a task asks for {what} ({dict(asked)}); marin generates only the likeliest answer: "
+                "choose a task that generates greedily"
+            )
         wanted, until = cast(int, settings["max_gen_toks"]), cast("list[str]", settings["until"])
         most = min(wanted, self.max_new_tokens or wanted)
         if most >= self.model.length:
             raise InputError(
-                f"a task generates up to {most} tokens, the model's sequences are {self.model.length} long; "
-                "set max_new_tokens to less than that"
+                f"a task generates up to {most} tokens, but the model's sequences are {self.model.length} long; "
+                "set max_new_tokens to less than the sequence length"
             )
         return [stop for stop in until if stop], most

@@ -1,4 +1,4 @@
-"""A task of lm-evaluation-harness, by name: what is asked, not yet with what data."""
+"""A task of lm-evaluation-harness, by name: the questions, without their data."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from marin.steps.value import since, value
 
 @value("harness_task")
 class HarnessTask:
-    """A task or group as the harness has it: prompts, splits, metrics, all but where its items are read.
+    """A task or group of the harness, with the harness's prompts, splits and metrics; only its data lies elsewhere.
 
-    name: what the harness calls it ("mmlu"). folder: where below the harness's ``tasks`` it is defined
-    ("mmlu/default"). dataset: repository on the hub whose files it reads. shots: examples before each question; None
-    for the task's own. runs_code: it executes what the model writes. prompt, choices, target: templates (Jinja, over
-    the fields of an item) of the question, of the list of its choices, and of the right answer or its place in that
-    list; None for the task's own. With them the same items are asked in another form: see marin.evaluation.olmes.
+    name: the harness's name for the task ("mmlu"). folder: the folder below the harness's ``tasks`` that defines the
+    task ("mmlu/default"). dataset: the repository on the hub whose files the task reads. shots: examples before each
+    question; None for the task's own number. runs_code: the task executes the code that the model writes. prompt,
+    choices, target: templates (Jinja, over the fields of an item) of the question, of the list of choices, and of the
+    right answer or its place in that list; None for the task's own. Templates ask the items in another form: see
+    marin.evaluation.olmes.
     """
 
     name: str

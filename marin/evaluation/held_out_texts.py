@@ -1,4 +1,4 @@
-"""Text that an evaluation uses, as far as a bound: to compare training text with."""
+"""The first texts of an evaluation, up to a bound, to compare training text with."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ PER_DOCUMENT = 100_000  # bytes
 
 
 def texts_of_documents(directory: Directory, most: int) -> list[str]:
-    """The first documents, until so many bytes are read."""
+    """Return the first documents, up to this many bytes."""
     return [document.text for document in excerpt(read_documents(directory), PER_DOCUMENT, most)]
 
 
 def texts_of_items(directory: Directory, most: int) -> list[str]:
-    """The first items, their fields one below the other, until so many bytes are read."""
+    """Return the first items until this many bytes are reached; the fields of an item stand one below the other."""
     found: list[str] = []
     for item in read_items(directory):
         if most <= 0:

@@ -1,4 +1,4 @@
-"""Items: worked word problems, as they lie in ``items.jsonl``."""
+"""Items of an evaluation, as worked word problems, and their file ``items.jsonl``."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ITEMS_FILE = "items.jsonl"
 class Item:
     """One problem. answer: GSM8K style, steps with ``<<16-7=9>>`` tags, then ``#### 9``; final: "9".
 
-    others: further texts that it was published with, by name: choices, a passage, tests.
+    others: further texts that the item was published with, by name: choices, a passage, tests.
     """
 
     id: str
@@ -28,12 +28,12 @@ class Item:
 
     @property
     def fields(self) -> dict[str, str]:
-        """Its texts by name, in the order of a prompt."""
+        """Return the item's texts by name, in the order of a prompt."""
         return {"question": self.question, **dict(self.others), "answer": self.answer}
 
 
 def read_items(directory: Directory) -> list[Item]:
-    """Every item, in file order. Raises GarbledDocument naming the line that is not an item."""
+    """Return every item, in file order. Raises GarbledDocument naming the line that is not an item."""
     items: list[Item] = []
     # Bytes, because str.splitlines would also break a line at a U+2028 or U+0085 inside an item.
     with directory.open(ITEMS_FILE) as lines:
@@ -51,7 +51,7 @@ def read_items(directory: Directory) -> list[Item]:
 
 
 def write_items(directory: Directory, items: Iterable[Item]) -> int:
-    """Write ``items.jsonl``; returns how many."""
+    """Write ``items.jsonl``; return the number of items."""
     lines = [json.dumps(_row(item), ensure_ascii=False) + "\n" for item in items]
     directory.write_text(ITEMS_FILE, "".join(lines))
     return len(lines)

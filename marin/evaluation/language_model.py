@@ -1,4 +1,4 @@
-"""What an evaluation asks of a model. A checkpoint answers through marin.training.scoring."""
+"""The interface of a model for evaluations. marin.training.scoring implements it for a checkpoint."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from marin.evaluation.prefix_tree import Ids, Wanted
 
 @dataclass(frozen=True)
 class Scored:
-    """Of each wanted token its natural-log probability, and whether none is likelier. Both (n,)."""
+    """For each wanted token its natural-log probability, and whether no other token is likelier. Both (n,)."""
 
     logprobs: npt.NDArray[np.float64]
     greedy: npt.NDArray[np.bool_]
 
 
 class LanguageModel(Protocol):
-    """length: the longest sequence that it takes, in tokens."""
+    """A model that scores and generates tokens. length: the longest sequence that the model takes, in tokens."""
 
     @property
     def length(self) -> int: ...
@@ -31,8 +31,8 @@ class LanguageModel(Protocol):
     def generate(
         self, prompts: Sequence[Ids], most: int, end: int, finished: Callable[[Sequence[int]], bool]
     ) -> list[list[int]]:
-        """The likeliest continuation of each prompt: at most so many tokens, without ``end`` and what follows it.
+        """Return the greedy continuation of each prompt: at most ``most`` tokens, cut before the token ``end``.
 
-        finished: told what was generated so far, whether that is enough; it is asked now and then, so more may come.
+        finished: called now and then with the tokens so far; returns whether they suffice. So a few more may come.
         """
         ...

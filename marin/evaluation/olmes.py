@@ -1,8 +1,8 @@
 """The prompts of OLMES for tasks that lm-evaluation-harness asks in another form.
 
 OLMES asks each question in two forms: with its choices by letter, and without choices (Gu et al., "OLMES: A Standard
-for Language Model Evaluations", 2024, arXiv 2406.08446, section 3). Here is of each task the one that the harness does
-not use, so that the same items are asked both ways. The examples are those that the harness draws, not OLMES' own.
+for Language Model Evaluations", 2024, arXiv 2406.08446, section 3). This module has the form that the harness does not
+use for a task, so that the same items are asked in both forms. The harness draws the examples; they are not OLMES' own.
 """
 
 from __future__ import annotations
@@ -14,11 +14,13 @@ from marin.evaluation.harness_task import HarnessTask
 
 SHOTS = 5
 
-type Templates = tuple[str, str, str | None]  # question, list of choices, the right one where the task's own is not it
+type Templates = tuple[str, str, str | None]  # question, list of choices, right choice (None: the task's own target)
 
 
 def _letters(question: str, choices: str, right: str | None = None) -> Templates:
-    """Each choice on a line of its own, after a space, so that " A" is one token there and in the answer."""
+    """Return templates with the choices by letter.
+
+    Each choice has a line of its own that starts with a space, so that " A" is one token there and in the answer."""
     listed = f"{{% for choice in {choices} %}} {{{{ 'ABCDE'[loop.index0] }}}}. {{{{ choice }}}}\n{{% endfor %}}"
     return f"{question}\n{listed}Answer:", f"{{{{ ['A', 'B', 'C', 'D', 'E'][:{choices} | length] }}}}", right
 
@@ -43,7 +45,7 @@ PROMPTS: dict[str, Templates] = {
 
 
 def as_olmes(task: HarnessTask) -> HarnessTask:
-    """The same items as OLMES asks them, after five examples. Raises BadField for a task whose prompts are not here."""
+    """Return the task with OLMES' prompts and five examples. Raises BadField for a task that is not in PROMPTS."""
     if task.name not in PROMPTS:
         raise BadField(
             f"no prompts of OLMES are known for {task.name}, only for {', '.join(PROMPTS)}; give your own: "

@@ -1,8 +1,8 @@
-"""Token sequences that begin alike, laid into rows so that each shared beginning is computed once.
+"""Rows of token sequences with shared prefixes, so that a model computes each prefix once.
 
-A row holds a tree of tokens, parents before children and each subtree in one piece: a token may look at itself and at
-its ancestors, and those are exactly the earlier tokens in whose subtree it lies. The choices of an item share its
-prompt, the items of a task share the examples before them.
+The choices of an item share its prompt, and the items of a task share the examples before them. A row holds a tree of
+tokens: parents stand before children, and each subtree is in one piece. A token may attend to itself and its ancestors.
+The ancestors are exactly the earlier tokens whose subtree contains the token.
 
 Shapes: N tokens of a row, S predictions of a row.
 """
@@ -20,7 +20,7 @@ Ids = npt.NDArray[np.int32]
 
 @dataclass(frozen=True)
 class Wanted:
-    """The log-probabilities of tokens[first:], each after all that stand before it; 1 <= first < len(tokens)."""
+    """A request for the log-probabilities of tokens[first:], each given all tokens before; 1 <= first < len(tokens)."""
 
     tokens: Ids
     first: int
@@ -28,10 +28,11 @@ class Wanted:
 
 @dataclass(frozen=True)
 class Row:
-    """tokens, positions, ends: (N,); ends: the place after the last token of the subtree.
+    """A row of the tree.
 
-    at, targets: (S,) which token is to be predicted after which place. of, offsets: (S,) for which of the wanted, and
-    which of its predictions that is.
+    tokens, positions, ends: (N,). ends: the place after the last token of the token's subtree. at, targets: (S,) the
+    place to predict after, and the token to predict. of, offsets: (S,) the number of the Wanted, and the number of the
+    prediction within the Wanted.
     """
 
     tokens: Ids
@@ -44,12 +45,12 @@ class Row:
 
 
 def lay(wanted: Sequence[Wanted], row: int) -> Iterator[Row]:
-    """Rows of at most so many tokens. Raises ValueError for a sequence that is longer than a row."""
+    """Yield rows of at most ``row`` tokens. Raises ValueError for a sequence that is longer than a row."""
     order = sorted(range(len(wanted)), key=lambda index: wanted[index].tokens.tolist())
     open_row, path = _OpenRow(), list[int]()
     before = np.zeros(0, np.int32)
     for index in order:
-        inputs = wanted[index].tokens[:-1]  # after the last token nothing is asked
+        inputs = wanted[index].tokens[:-1]  # nothing is predicted after the last token
         if len(inputs) > row:
             raise ValueError(f"a sequence of {len(inputs)} tokens does not fit into a row of {row}")
         shared = common_prefix(inputs, before)
@@ -84,7 +85,7 @@ class _OpenRow:
         ends = np.full(len(self.tokens), len(self.tokens), np.int32)
         open_places: list[int] = []
         for place, position in enumerate(self.positions):
-            while len(open_places) > position:  # places are depths: a token at one closes all that are as deep
+            while len(open_places) > position:  # a position is a depth: a token closes every open subtree as deep or deeper
                 ends[open_places.pop()] = place
             open_places.append(place)
         held = (self.tokens, self.positions, ends, self.at, self.targets, self.of, self.offsets)
@@ -92,7 +93,7 @@ class _OpenRow:
 
 
 def common_prefix(a: Ids, b: Ids) -> int:
-    """How many tokens two sequences begin with alike."""
+    """Return the length of the longest common prefix of two sequences."""
     shorter = min(len(a), len(b))
     differ = np.flatnonzero(a[:shorter] != b[:shorter])
     return int(differ[0]) if len(differ) else shorter

@@ -1,8 +1,8 @@
-"""Evaluation suites as they are published, each with fields of its own, as items that can be looked for.
+"""Reads published evaluation suites, each with its own fields, as items to search training text for.
 
-Known by the names of its fields: which text is asked (question, input, prompt, ctx …), what is answered (answer,
-target, label, canonical_solution …), and the choices, if there are any. Every other field that is a text of some length
-is kept under its own name: a passage, tests, a worked solution.
+The names of the fields tell the question (question, input, prompt, ctx …), the answer (answer, target, label,
+canonical_solution …), and the choices, if there are any. An item keeps every other field of at least eight words under
+the field's own name: a passage, tests, a worked solution.
 """
 
 from __future__ import annotations
@@ -26,19 +26,20 @@ CHOICE = re.compile(r"(?:choice|option|sol|ending)_?\d|[A-H]")
 NAME = ("id", "task_id", "question_id", "qid", "ind", "idx")
 LETTERED = re.compile(r"\(?([A-Ha-h])[.):]?|([0-7])")
 LABEL = re.compile(r"\s*\(?[A-H][.):]\s*")
-LEAST = 8  # words of another field that is kept
+LEAST = 8  # words that another field needs to be kept
 LISTS = ("examples", "data", "rows", "questions")
 
 
 def is_suite(name: str) -> bool:
-    """Whether read_suite knows the format, by the name's ending."""
+    """Return whether read_suite knows the format, by the name's ending."""
     return is_readable(name) or name.endswith(".csv")
 
 
 def read_suite(directory: Directory, name: str) -> list[Item]:
-    """The items of one file: JSON lines, one JSON document with a list of records, CSV with or without names, Parquet.
+    """Return the items of one file.
 
-    Raises GarbledDocument naming the record in which no question is found.
+    The file may be JSON lines, one JSON document with a list of records, CSV with or without a header, or Parquet.
+    Raises GarbledDocument naming the record that has no question.
     """
     return [
         item_of(record, where, f"{name}-{number}") for number, (where, record) in enumerate(_records(directory, name))
@@ -50,7 +51,7 @@ def _records(directory: Directory, name: str) -> Iterator[tuple[str, Mapping[str
     if name.endswith(".csv"):
         rows = list(csv.reader(io.StringIO(directory.read_text(name))))
         if rows and not set(rows[0]) & {*QUESTION, *ANSWER}:
-            # MMLU's own: question, four choices and the letter of the right one, without names.
+            # MMLU's own format: question, four choices and the letter of the right choice, without a header.
             rows.insert(0, ["question", *"ABCDEFGH"[: len(rows[0]) - 2], "answer"])
         for number, row in enumerate(rows[1:], start=2):
             yield f"{where} line {number}", dict(zip(rows[0], row, strict=False))
@@ -62,7 +63,7 @@ def _records(directory: Directory, name: str) -> Iterator[tuple[str, Mapping[str
 
 
 def _listed(directory: Directory, name: str) -> list[dict[str, Any]] | None:
-    """The records of one JSON document; None if the file is JSON lines."""
+    """Return the records of one JSON document; None if the file is JSON lines."""
     try:
         whole = json.loads(directory.read_bytes(name))
     except ValueError:
@@ -74,7 +75,7 @@ def _listed(directory: Directory, name: str) -> list[dict[str, Any]] | None:
 
 
 def item_of(record: Mapping[str, Any], where: str, name: str) -> Item:
-    """name: its id, where it has none of its own. Raises GarbledDocument."""
+    """Return the item of a record. name: the id of a record without one. Raises GarbledDocument without a question."""
     asked = next((key for key in QUESTION if isinstance(record.get(key), str) and record[key].strip()), None)
     if asked is None:
         raise GarbledDocument(
@@ -106,7 +107,7 @@ def _choices(record: Mapping[str, Any]) -> list[str]:
 
 
 def _chosen(answer: str, choices: list[str]) -> str:
-    """The text of the right choice, where the answer is its letter or number."""
+    """Return the text of the right choice if the answer is a letter or number; else the answer."""
     named = LETTERED.fullmatch(answer.strip())
     if not choices or named is None:
         return answer

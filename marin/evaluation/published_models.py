@@ -1,8 +1,8 @@
 """Models with published numbers, for comparisons: the result tables of Marin's two retrospectives.
 
-All were measured there, with the defaults of lm-evaluation-harness; model cards have other numbers, from other prompts.
-Their authors' caveat holds for every row: many of these test items are in everybody's pretraining data. Amber 7B is
-left out, because its row does not have the average that was printed beside it.
+The retrospectives measured every model with the defaults of lm-evaluation-harness. Model cards have other numbers, from
+other prompts. The authors' caveat holds for every row: many of these test items are in everybody's pretraining data.
+Amber 7B is left out, because the numbers of its row do not have the average that was printed beside them.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 RETROSPECTIVE_32B = "https://marin.readthedocs.io/en/latest/reports/marin-32b-retro/"
 RETROSPECTIVE_8B = "https://marin.readthedocs.io/en/latest/reports/marin-8b-retro/"
 
-# Tasks as the harness calls them, of which a row has the scores in percent.
+# Tasks by the harness's names. A row has their scores in percent, in this order.
 TASKS_32B = (
     "agieval_lsat_ar arc_easy arc_challenge boolq commonsense_qa copa hellaswag lambada_openai openbookqa piqa "
     "winogrande wsc273 mmlu gpqa bbh mmlu_pro humaneval gsm8k math"
@@ -37,15 +37,18 @@ Llama 3.1 8B Base               | 20.4 85.8 58.9 46.4 84.2 75.2 92.0 32.3 79.4 8
 OLMo 2 7B Base                  | 17.4 85.0 60.7 44.4 85.5 75.4 89.0 26.8 80.5 81.7 73.1 63.9 61.9 30.6 46.2 82.5 74.3 86.1 67.6
 MAP NEO 7B                      | 23.0 81.1 52.0 42.4 84.7 81.7 82.0 27.8 72.5 73.3 64.6 58.2 56.4 25.2 39.4 79.0 66.1 73.3 48.0
 """  # noqa: E501
-# What was trained on a task's test items, as the 32B's retrospective found.
+# Models that trained on a task's test items, as the 32B's retrospective found.
 READ = {"Marin 32B (Bison)": {"gsm8k": "its test items, in a cached bundle of mathematics"}}
-# Left out of a name, it is still the same model.
+# Words that a model's name may leave out.
 OPTIONAL = {"base", "pt", "marin"}
 
 
 @dataclass(frozen=True, kw_only=True)
 class PublishedModel:
-    """scores: shares by task. read: by task, what it was trained on of the test items. source: where they stand."""
+    """A model with published scores.
+
+    scores: shares by task. read: by task, the test items that the model was trained on. source: the page with the
+    scores."""
 
     name: str
     source: str
@@ -68,8 +71,9 @@ MODELS = _rows(TABLE_32B, TASKS_32B, RETROSPECTIVE_32B) | _rows(TABLE_8B, TASKS_
 
 
 def published_model(name: str) -> PublishedModel | None:
-    """By name, whatever its case and punctuation: "olmo-2-32b", "Qwen 2.5 32B", "bison"; None where none fits, or more
-    than one."""
+    """Return a model by name, in any case and punctuation: "olmo-2-32b", "Qwen 2.5 32B", "bison".
+
+    None if no model matches, or more than one."""
     wanted = _words(name)
     exact = [model for model in MODELS.values() if wanted and _words(model.name) - OPTIONAL == wanted - OPTIONAL]
     within = [model for model in MODELS.values() if wanted and wanted <= _words(model.name)]
@@ -78,5 +82,5 @@ def published_model(name: str) -> PublishedModel | None:
 
 
 def _words(name: str) -> set[str]:
-    """ "OLMo-2-1124 32B" → olmo, 2, 1124, 32b; numbers stay whole, so that 2.5 is not 2 and 5."""
+    """Return the words of a name: "OLMo-2-1124 32B" → olmo, 2, 1124, 32b. 2.5 stays one number."""
     return set(re.findall(r"[a-z]+|\d+(?:\.\d+)?[a-z]*", name.lower()))

@@ -1,7 +1,7 @@
-"""What a task of lm-evaluation-harness asks a model, in parts that are answered one by one, and the answers put back.
+"""Splits the questions of an lm-evaluation-harness task into parts, and puts the answers together again.
 
-The harness itself builds all questions of a task at once, with the examples that it draws for them, and scores all
-answers at once. Between the two they may be cut anywhere: prompts, metrics and their errors are those of the whole.
+The harness builds all questions of a task at once, with the examples that it draws, and scores all answers at once.
+In between marin may cut the questions anywhere: prompts, metrics and standard errors do not depend on the parts.
 """
 
 # pyright: basic
@@ -23,14 +23,16 @@ from marin.errors import InputError
 from marin.evaluation.harness_model import HarnessModel
 from marin.evaluation.stock_tasks import prepared
 
-# Items: a few minutes of a large model, and enough to share what they begin with. A constant, because which items are
-# computed together shows in the last digits of a log-likelihood.
+# Items of a part: a few minutes of a large model, and enough items to share prefixes. The number is constant, because
+# the items that are computed together change the last digits of a log-likelihood.
 PART = 256
 
 
 @dataclass(frozen=True)
 class Question:
-    """kind: what the harness calls it: loglikelihood, loglikelihood_rolling, generate_until. arguments: of that."""
+    """A question of the harness to a model.
+
+    kind: the harness's request: loglikelihood, loglikelihood_rolling, generate_until. arguments: the request's."""
 
     kind: str
     arguments: tuple[Any, ...]
@@ -42,17 +44,20 @@ class Question:
 
 @dataclass(frozen=True)
 class Answers:
-    """To the questions of one part, in their order: a log-likelihood and whether no answer is likelier; the
-    log-likelihood of a whole text; a text.
+    """The answers to the questions of one part, in their order.
+
+    By the question's kind: a log-likelihood and whether every token is the likeliest; the log-likelihood of a whole
+    text; a text.
     """
 
     held: list[tuple[float, bool] | float | str]
 
 
 def questions_in_parts(loaded: Mapping[str, Any], items: int | None, part: int = PART) -> list[list[Question]]:
-    """Every question of a loaded task once, those of one item together. items: of each task only so many, the first.
+    """Return every question of a loaded task once, in parts; the questions of one item stay in one part.
 
-    Raises InputError for a task whose items the harness cannot make questions of.
+    items: the number of items of each task to ask, the first ones; None for all. Raises InputError if the harness cannot
+    make questions from the items.
     """
     by_item: list[list[Question]] = []
     for one in prepared(loaded):
@@ -61,7 +66,7 @@ def questions_in_parts(loaded: Mapping[str, Any], items: int | None, part: int =
         except AssertionError as error:
             raise InputError(
                 f"task {one.task_name}: lm-evaluation-harness cannot ask it with {one.get_config('num_fewshot')} "
-                f"examples: {error}; give HarnessTask(…, target=…) if the right answer is no text, or other shots"
+                f"examples: {error}; give other shots, or HarnessTask(…, target=…) if the right answer is no text"
             ) from error
         by_item += (
             [Question(instance.request_type, instance.args) for instance in of_item]
@@ -80,7 +85,7 @@ def _new(questions: Iterable[Question], known: dict[tuple[str, ...], None]) -> I
 
 
 def answers_of(model: HarnessModel, questions: Sequence[Question]) -> Answers:
-    """Raises what the model raises."""
+    """Return the model's answers to these questions. Raises the model's errors."""
     held: list[Any] = [None] * len(questions)
     for kind in dict.fromkeys(question.kind for question in questions):
         places = [place for place, question in enumerate(questions) if question.kind == kind]
@@ -91,7 +96,7 @@ def answers_of(model: HarnessModel, questions: Sequence[Question]) -> Answers:
 
 
 class AnsweredModel(LM):
-    """What a model has answered, for the harness to score. Raises InputError for what it was not asked."""
+    """A harness model that replies with recorded answers. Raises InputError for a question without an answer."""
 
     def __init__(self, parts: Iterable[Sequence[Question]], answers: Iterable[Answers]) -> None:
         super().__init__()
@@ -116,8 +121,8 @@ class AnsweredModel(LM):
             question = Question(request.request_type, request.args)
             if question.key not in self._answers:
                 raise InputError(
-                    f"task {request.task_name} asks {request.args[0][-80:]!r}, which it did not when it was loaded "
-                    "before: its prompts depend on chance that the harness's seeds do not hold; it cannot be evaluated"
+                    f"task {request.task_name} asks {request.args[0][-80:]!r}, which it did not ask when it was "
+                    "first loaded: its prompts use randomness without the harness's seeds; marin cannot evaluate it"
                 )
             found.append(self._answers[question.key])
         return found

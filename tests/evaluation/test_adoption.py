@@ -149,7 +149,7 @@ def test_one_seed_is_never_conclusive_however_large_the_effect():
     one = measured(draw, seeds=1, better=50.0)
     [decision] = decide([one], "arm0", margin=0.1, flags={}, family={}).values()
     assert decision.verdict is Verdict.INCONCLUSIVE
-    assert decision.because == "one seed says nothing of how another would have come out"
+    assert decision.because == "one seed cannot tell a difference from the luck of that seed"
     assert decision.needs is not None
     assert decision.needs.seeds == 3
     # Not even where earlier experiments say how far seeds spread.
@@ -181,7 +181,7 @@ def test_flags_veto():
     assert verdicts([worse], arm0=["contamination: the control read test items"]) == [Verdict.INCONCLUSIVE]
     [decision] = decide([better], "arm0", margin=0.1, flags={"arm1": ["contamination: x"]}, family={}).values()
     assert decision.because.startswith("it would be ADOPT (better on gsm choice probability (OLMES prompts) (+")
-    assert decision.because.endswith("which cannot be believed: contamination: x")
+    assert decision.because.endswith("but the scores cannot be trusted: contamination: x")
 
 
 def test_a_guard_that_lost_more_than_it_may_forbids_adoption():
@@ -196,13 +196,13 @@ def test_a_guard_that_lost_more_than_it_may_forbids_adoption():
     assert decided(better, (kept, 0.5)).verdict is Verdict.ADOPT
     broken = decided(better, (kept, 0.5), (lost, 0.5))
     assert broken.verdict is Verdict.REJECT
-    assert broken.because.startswith("worse than a guard may be: b (OLMES prompts) (−")
+    assert broken.because.startswith("a guard lost more than it may: b (OLMES prompts) (−")
     assert "which may lose 0.5, though better on gsm choice probability" in broken.because
     assert decided(measured(draw), (lost, 0.5)).verdict is Verdict.REJECT
     # That a loss is not shown is not enough.
     unclear = decided(better, (kept, 0.01))
     assert unclear.verdict is Verdict.INCONCLUSIVE
-    assert "; that no guard lost more than it may is not shown: a (OLMES prompts)" in unclear.because
+    assert "; these guards are not shown to be kept: a (OLMES prompts)" in unclear.because
     assert unclear.needs is not None
     assert unclear.needs.shows == "that a (OLMES prompts) lost no more than 0.01"
     assert decided(measured(draw), (kept, 0.01)).verdict is Verdict.INCONCLUSIVE

@@ -81,7 +81,7 @@ def test_what_is_unclear_says_what_it_needs_and_what_that_costs():
     assert needs["seeds"] > SEEDS
     assert needs["runs"] == 2 * (needs["seeds"] - SEEDS)
     assert (needs["tokens"], needs["chip_hours"]) == (1_000_000 * needs["runs"], 2.0 * needs["runs"])
-    assert needs["sentence"].startswith("To show a difference of 0.0015 4 times in 5 it needs ")
+    assert needs["sentence"].startswith("To show a difference of 0.0015 4 times in 5 takes ")
     assert needs["sentence"].endswith(f"{needs['tokens']:,} tokens, {needs['chip_hours']:,.1f} chip-hours.")
 
 

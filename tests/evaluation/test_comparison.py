@@ -67,7 +67,7 @@ def test_the_report_answers_first_and_ends_with_what_it_cannot_say():
     assert json.loads(json.dumps(made, allow_nan=False))["arms"] == ["bison", "mantis"]
     assert headline == [
         "mantis is better than bison on all that it is judged on: gsm (OLMES prompts) (−0.100 bits/byte).",
-        "What must not get worse (bits per byte): no difference shown on web text for mantis.",
+        "Guards (bits per byte): no difference shown on web text for mantis.",
         "leak: bison was flagged.",
         "One seed an arm: intervals (95 %, each metric by itself) are over documents and items and say nothing about "
         "other seeds, so no difference here is conclusive.",
@@ -113,7 +113,7 @@ def test_guards_are_corrected_for_their_number():
     assert one["corrected"] == one["p"]
     assert all_five["corrected"] == pytest.approx(5 * one["p"])
     assert all_five["verdict"] == "no difference shown among 5 metrics"
-    assert headline[1].startswith("What must not get worse (bits per byte, corrected for 5 of them): no difference sho")
+    assert headline[1].startswith("Guards (bits per byte, corrected for 5 metrics): no difference sho")
 
 
 READ = {"bison": {"gsm": "4 of its 64 test items"}}
