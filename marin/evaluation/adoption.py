@@ -180,9 +180,7 @@ class Decision:
             though = f", though better on {_named(better)}" if better else ""
             return f"a guard lost more than it may: {_named(broken)}{though}"
         if self.is_trade:
-            return (
-                f"a trade: better on {_named(better)}, worse on {_named(worse)}; more seeds cannot say which matters"
-            )
+            return f"a trade: better on {_named(better)}, worse on {_named(worse)}; more seeds cannot say which matters"
         if better or worse:
             others = [task for task in judged if not task.shown]
             rest = f"; nothing shown on {_named(others)}" if others else ""

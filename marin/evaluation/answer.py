@@ -69,9 +69,7 @@ def guards(rows: Sequence[Row], arm: str) -> str:
     corrected = f", corrected for {len(rows)} metrics" if len(rows) > 1 else ""
     told = grouped(rows, arm)
     worse_or_better = told.startswith(("worse", "better"))
-    return f"Guards ({named}{corrected}): " + (
-        f"{arm} is {told}." if worse_or_better else f"{told} for {arm}."
-    )
+    return f"Guards ({named}{corrected}): " + (f"{arm} is {told}." if worse_or_better else f"{told} for {arm}.")
 
 
 def grouped(rows: Sequence[Row], arm: str, unit: str = "") -> str:

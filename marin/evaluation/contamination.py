@@ -5,8 +5,8 @@ gap is the bits per byte that the golds of members need less than the golds of r
 on one format shows a larger gap in that format (difference in differences over formats). It also gets worse at the
 other formats: fragility. Fragility needs no reference items. If items have calculator tags, the tags alone show it.
 
-A sharper test is possible if the order of the data says which members a run read: did the members that the run read get
-cheaper than the members that it did not read? Both come from one source, and only chance decided which were read.
+The order of the data may say which members a run read. Then a sharper test asks: did the members that the run read get
+cheaper than the other members? Both come from one source, and only chance decided which were read.
 
 "Beyond" another checkpoint (the parent, the other arm) means: the number minus that checkpoint's number, item by item.
 This removes the differences that the two sets of items have by themselves.

@@ -85,7 +85,7 @@ class _OpenRow:
         ends = np.full(len(self.tokens), len(self.tokens), np.int32)
         open_places: list[int] = []
         for place, position in enumerate(self.positions):
-            while len(open_places) > position:  # a position is a depth: a token closes every open subtree as deep or deeper
+            while len(open_places) > position:  # a position is a depth: close subtrees at least as deep
                 ends[open_places.pop()] = place
             open_places.append(place)
         held = (self.tokens, self.positions, ends, self.at, self.targets, self.of, self.offsets)

@@ -56,8 +56,8 @@ class Answers:
 def questions_in_parts(loaded: Mapping[str, Any], items: int | None, part: int = PART) -> list[list[Question]]:
     """Return every question of a loaded task once, in parts; the questions of one item stay in one part.
 
-    items: the number of items of each task to ask, the first ones; None for all. Raises InputError if the harness cannot
-    make questions from the items.
+    items: the number of items of each task to ask, the first ones; None for all. Raises InputError if the harness
+    cannot make questions from the items.
     """
     by_item: list[list[Question]] = []
     for one in prepared(loaded):

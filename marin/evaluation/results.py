@@ -1,5 +1,6 @@
-"""Per-item results of an evaluation, as they lie in a Scores directory: ``items.jsonl`` of Evaluate, and what
-lm-evaluation-harness logged of each item for EvaluateTasks.
+"""Per-item results of an evaluation in a Scores directory.
+
+Evaluate writes ``items.jsonl``. For EvaluateTasks, lm-evaluation-harness logs each item.
 """
 
 from __future__ import annotations
@@ -25,11 +26,12 @@ SCORES_FILE = "scores.json"
 
 @dataclass(frozen=True)
 class ItemResult:
-    """What one checkpoint makes of one item in one format. Sizes in UTF-8 bytes, of the gold.
+    """The result of one checkpoint on one item in one format. Sizes are UTF-8 bytes of the gold.
 
-    final_*: of the final answer's span, 0 bytes where it has none of its own. tag_*: of all calculator tags.
-    opening_bits: of the characters ``<<``, openings of them. correct, choice_probability: None where no choice was
-    offered, or another metric says whether it was right. group: as marin.evaluation.groups, "passage 3"; "" for none.
+    final_*: of the final answer's span; 0 bytes if there is no such span. tag_*: of all calculator tags. opening_bits:
+    of the characters ``<<``. openings: the number of ``<<``. correct, choice_probability: None if there were no
+    choices, or if another metric says whether the answer was right. group: see marin.evaluation.groups, as "passage 3";
+    "" for none.
     """
 
     task: str
@@ -58,7 +60,7 @@ class ItemResult:
 
 @dataclass(frozen=True)
 class DocumentResult:
-    """What one checkpoint makes of one document; see marin.evaluation.scoring.DocumentBits. group: as of an item."""
+    """The result of one checkpoint on one document, see marin.evaluation.scoring.DocumentBits. group: as ItemResult."""
 
     domain: str
     id: str
@@ -71,9 +73,11 @@ class DocumentResult:
 
 @dataclass(frozen=True)
 class Results:
-    """items: by (task, prompt form), in item order. documents: by domain, in document order. logged: by metric of the
-    harness, the number of each item, of metrics that are the mean of those. groups: by task, or ``bpb/<domain>``, which
-    items or documents belong together.
+    """The per-item results of one evaluation.
+
+    items: by (task, prompt form), in item order. documents: by domain, in document order. logged: by metric of the
+    harness, the value of each item; only metrics that are the mean of their items. groups: by task or ``bpb/<domain>``,
+    the items or documents that belong together.
     """
 
     items: Mapping[tuple[str, str], list[ItemResult]] = field(default_factory=dict[Any, list[ItemResult]])
@@ -82,7 +86,7 @@ class Results:
     groups: Mapping[str, Grouping] = field(default_factory=dict[str, Grouping])
 
     def of(self, task: str, form: str) -> list[ItemResult]:
-        """Raises CorruptOutput naming the task if it was not scored in that form."""
+        """Return the results of a task in a prompt form. Raises CorruptOutput if it was not scored in that form."""
         if (task, form) not in self.items:
             held = ", ".join(sorted(f"{name}/{other}" for name, other in self.items)) or "none"
             raise CorruptOutput(f"no items of {task}/{form} were scored (scored: {held}); evaluate them first")
@@ -92,7 +96,9 @@ class Results:
 def item_result(
     task: str, form: Format, item: Item, gold: TokenBits, choice: Mapping[str, Any], group: str = ""
 ) -> ItemResult:
-    """choice: the harness's metrics of this item, acc and choice_probability if it was asked for them."""
+    """Return the result of one item.
+
+    choice: the harness's metrics of the item, with acc and choice_probability if the harness offered choices."""
     text = form.gold(item)
     final, tags = form.final_span(item), form.tag_spans(item)
     return ItemResult(
@@ -118,19 +124,19 @@ def document_result(domain: str, id: str, scored: DocumentBits, group: str = "")
 
 
 def groups_in_words(found: Grouping | None, ids: Iterable[str]) -> list[str]:
-    """Of each item "passage 3", "" where it belongs to none."""
+    """Return for each item its group, as "passage 3"; "" for an item without a group."""
     return [f"{found.by} {found.of[one]}" if found is not None and one in found.of else "" for one in ids]
 
 
 def write_results(out: Directory, results: Results) -> None:
-    """``items.jsonl``, documents first; groups by name, so that the bytes depend on the results only."""
+    """Write ``items.jsonl``, documents first, domains and tasks by name: the bytes depend on the results only."""
     documents = (one for domain in sorted(results.documents) for one in results.documents[domain])
     items = (one for key in sorted(results.items) for one in results.items[key])
     out.write_text(RESULTS_FILE, "".join(_lines((*documents, *items))))
 
 
 def read_results(directory: Directory) -> Results:
-    """What write_results wrote, or the harness. Raises CorruptOutput naming the line that is no result."""
+    """Return the results that write_results or the harness wrote. Raises CorruptOutput naming the line that is none."""
     results = Results()
     items, documents = dict(results.items), dict(results.documents)
     logged, groups = _logged(directory)

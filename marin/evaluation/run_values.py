@@ -1,4 +1,4 @@
-"""The numbers of several runs text by text, as arrays: what statistics over seeds and texts begin with."""
+"""The per-text numbers of several runs as arrays, for statistics over seeds and texts."""
 
 # pyright: basic
 from __future__ import annotations
@@ -20,13 +20,13 @@ type Runs = Mapping[str, Sequence[Results]]  # by arm, one for each seed, in the
 type LoggedRuns = Mapping[str, Sequence[Mapping[str, Mapping[str, float]]]]  # likewise: by metric and item
 
 NO_GROUPS: Mapping[str, Grouping] = MappingProxyType({})
-# A rate is all of the one by all of the other; a share has one of each item.
+# A rate divides the sum of the first field by the sum of the second. A share is one field, averaged over items.
 RATES: dict[str, tuple[str, str]] = {"bpb": ("bits", "bytes"), "final_bpb": ("final_bits", "final_bytes")}
 SHARES = {"accuracy": "correct", "choice_probability": "choice_probability"}
 
 
 def losses(runs: Runs) -> list[Measured]:
-    """``bpb/<domain>`` of every domain."""
+    """Return the metric ``bpb/<domain>`` of every domain."""
     first = next(iter(runs.values()))[0]
     return [
         _measured(
@@ -41,7 +41,7 @@ def losses(runs: Runs) -> list[Measured]:
 
 
 def tasks(runs: Runs, chances: Mapping[str, float]) -> list[Measured]:
-    """``<task>/<format>/<metric>`` of every task, for what was measured. chances: of a guess, by task."""
+    """Return every measured metric ``<task>/<format>/<metric>``. chances: by task, the score of a guess."""
     found: list[Measured] = []
     first = next(iter(runs.values()))[0]
     for task, form in sorted(first.items):
@@ -67,9 +67,9 @@ def tasks(runs: Runs, chances: Mapping[str, float]) -> list[Measured]:
 def logged_tasks(
     runs: LoggedRuns, chances: Mapping[str, float], groups: Mapping[str, Grouping] = NO_GROUPS
 ) -> list[Measured]:
-    """``<task>/<metric>`` of what lm-evaluation-harness logged of each item. Raises CorruptOutput as ``tasks`` does.
+    """Return every metric ``<task>/<metric>`` that lm-evaluation-harness logged item by item.
 
-    chances: of a guess, by metric. groups: by task.
+    chances: by metric, the score of a guess. groups: by task. Raises CorruptOutput if runs were scored on other items.
     """
     found: list[Measured] = []
     for metric in sorted(next(iter(runs.values()))[0]):
@@ -99,8 +99,8 @@ def logged_tasks(
 
 def _of_others(metric: str, number: int, arm: str, texts: int, first: int) -> str:
     return (
-        f"{metric}: run {number} of {arm} was scored on other texts than the first run ({texts} and {first}); evaluate "
-        "all runs with the same fields"
+        f"{metric}: run {number} of {arm} was scored on other texts than the first run ({texts} and {first} texts); "
+        "evaluate all runs with the same fields"
     )
 
 
@@ -113,7 +113,9 @@ def _measured(
     size: str,
     chance: float | None = None,
 ) -> Measured:
-    """size: the field that amounts are a rate of, "" for a share. Raises CorruptOutput for runs of other texts."""
+    """Return one metric of all runs.
+
+    amount, size: the fields of a rate; size is "" for a share. Raises CorruptOutput if runs have other texts."""
     wanted: list[str] = []
     sizes = np.ones(0)
     amounts: dict[str, Any] = {}

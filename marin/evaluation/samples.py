@@ -1,5 +1,6 @@
-"""What models wrote after the same prompts, and how they did on each item: ``samples_<task>….jsonl``, as
-lm-evaluation-harness logs it, in a folder for each name under which tasks were evaluated."""
+"""Reads lm-evaluation-harness's logs: the texts that models wrote, and the score of each item.
+
+The files are ``samples_<task>….jsonl``, in a folder for each name under which tasks were evaluated."""
 
 from __future__ import annotations
 
@@ -16,12 +17,12 @@ from marin.evaluation.metric_names import task_of
 from marin.store.files.directory import Directory
 
 NAME = re.compile(r"(?:(?P<folder>.*)/)?samples_(?P<task>.+?)(?:_\d{4}-\d\d-\d\dT[\d.:-]+)?\.jsonl")
-CHOSEN = ("acc", "acc_norm")  # of the likeliest choice
+CHOSEN = ("acc", "acc_norm")  # metrics of the likeliest choice
 
 
 @dataclass(frozen=True)
 class Sample:
-    """prompt: what the model was given. text: what it wrote after it. target: what would have been right."""
+    """A text that a model wrote. prompt: the text before. text: the model's answer. target: the right answer."""
 
     prompt: str
     text: str
@@ -30,9 +31,11 @@ class Sample:
 
 @dataclass(frozen=True)
 class Logged:
-    """samples: by task and prompt, of tasks in which the model writes. scores: by metric and item, as ``gsm8k/acc``.
-    chances: by metric, what a guess among the choices of each item gets on the mean. groups: by task, which items
-    belong together.
+    """The logs of the harness.
+
+    samples: by task and prompt, for tasks in which the model writes. scores: by metric and item; a metric is as
+    ``gsm8k/acc``. chances: by metric, the mean score of a guess among each item's choices. groups: by task, the items
+    that belong together.
     """
 
     samples: dict[tuple[str, str], Sample] = field(default_factory=dict[tuple[str, str], Sample])
@@ -42,7 +45,7 @@ class Logged:
 
 
 def read_logged(directory: Directory) -> Logged:
-    """Every item of every task. Raises CorruptOutput naming the line."""
+    """Return every item of every task. Raises CorruptOutput naming the line that is no sample."""
     found, guesses, documents = Logged(), dict[str, list[float]](), dict[str, dict[str, Mapping[str, Any]]]()
     for name in directory.names():
         if (match := NAME.fullmatch(name)) is None:
@@ -63,8 +66,8 @@ def read_logged(directory: Directory) -> Logged:
                         guesses.setdefault(f"{folder}/{metric}", []).append(1 / len(row["resps"]))
             except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
                 raise CorruptOutput(
-                    f"{directory.url}/{name} line {number} is no sample of lm-evaluation-harness ({error}); make the "
-                    "evaluation again"
+                    f"{directory.url}/{name} line {number} is no sample of lm-evaluation-harness ({error}); rebuild "
+                    "the evaluation"
                 ) from error
             if sample is not None:
                 found.samples[task, sample.prompt] = sample
@@ -74,12 +77,12 @@ def read_logged(directory: Directory) -> Logged:
 
 
 def item_of(logged: str) -> str:
-    """The id of an item, from that of what was logged of it, which its text is a part of."""
+    """Return the id of an item from its logged id, which also holds a hash of the item's text."""
     return logged.rpartition("/")[0]
 
 
 def common_samples(sides: Mapping[str, Mapping[tuple[str, str], Sample]]) -> dict[tuple[str, str], dict[str, Sample]]:
-    """By task and prompt, what each side wrote; prompts that at least two have, those first where they differ."""
+    """Return by task and prompt the sample of each side, for prompts of at least two sides; differing texts first."""
     keys = dict.fromkeys(key for held in sides.values() for key in held)
     shared = {key: {name: held[key] for name, held in sides.items() if key in held} for key in keys}
     several = {key: held for key, held in shared.items() if len(held) > 1}
@@ -87,7 +90,7 @@ def common_samples(sides: Mapping[str, Mapping[tuple[str, str], Sample]]) -> dic
 
 
 def _scores(row: dict[str, Any]) -> Iterator[tuple[str, float]]:
-    """Metrics of one item that are a number each, with the filter of the answer where there is one."""
+    """Yield the numeric metrics of one item; a name has the answer's filter if there is one."""
     way = row.get("filter", "none")
     for metric in row.get("metrics", ()):
         if isinstance(row.get(metric), bool | int | float):
@@ -95,7 +98,7 @@ def _scores(row: dict[str, Any]) -> Iterator[tuple[str, float]]:
 
 
 def _sample(row: dict[str, Any]) -> Sample | None:
-    """None of a task in which choices are scored, and nothing is written."""
+    """Return the sample of a row; None if the task scores choices and the model writes nothing."""
     arguments, response = row["arguments"], row["resps"][0]
     first = str(
         cast("dict[str, Any]", arguments)["gen_args_0"]["arg_0"] if isinstance(arguments, dict) else arguments[0][0]

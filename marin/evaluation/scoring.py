@@ -1,4 +1,4 @@
-"""How many bits a model needs for a text: whole documents, continuations of a prompt, spans of characters.
+"""The bits that a model needs for a text: whole documents, continuations of a prompt, spans of characters.
 
 Shapes: B rows of a batch, T tokens of a window, n tokens of one text.
 """
@@ -23,9 +23,9 @@ Windows = Callable[[int, int, int, int], Iterator[tuple[int, int, int]]]
 
 @dataclass(frozen=True)
 class TokenBits:
-    """Surprisal of each scored token of a text. bits: (n,) float64. starts, ends: (n,) characters of the text.
+    """The surprisal of each scored token of a text.
 
-    greedy: (n,) whether no token is likelier.
+    bits: (n,) float64. starts, ends: (n,) characters of the text. greedy: (n,) whether no token is likelier.
     """
 
     bits: npt.NDArray[np.float64]
@@ -38,13 +38,14 @@ class TokenBits:
         return float(self.bits.sum())
 
     def within(self, start: int, end: int) -> float:
-        """Bits of the characters [start, end); a token that reaches across an edge counts by its share of characters.
+        """Return the bits of the characters [start, end).
 
-        So the bits of the parts of a text add up to the bits of the text.
+        A token that reaches across an edge counts by its share of characters. So the bits of a text's parts add up to
+        the bits of the text.
         """
         overlap = np.minimum(self.ends, end) - np.maximum(self.starts, start)
         length = self.ends - self.starts
-        # Several tokens may make up one character: the later ones have no width of their own.
+        # Several tokens may make up one character: then the later tokens have a width of zero.
         point = (length == 0) & (self.ends > start) & (self.ends <= end)
         share = np.where(length > 0, np.clip(overlap, 0, None) / np.maximum(length, 1), point)
         return float((self.bits * share).sum())
@@ -52,7 +53,7 @@ class TokenBits:
 
 @dataclass(frozen=True)
 class DocumentBits:
-    """bits and UTF-8 bytes of a document as it is, and of the same document without trailing whitespace."""
+    """Bits and UTF-8 bytes of a document as it is (raw), and without trailing whitespace (stripped)."""
 
     bits: float
     bytes: int
@@ -62,11 +63,11 @@ class DocumentBits:
 
 @dataclass(frozen=True)
 class Scoring:
-    """A model and its tokenizer.
+    """A model and its tokenizer, for scoring texts.
 
-    window: tokens the model sees at a time. stride: how far the window moves over a longer text; every
-    token after the first window has at least window - stride tokens of context.
-    Raises BadField if the numbers do not fit together.
+    window: tokens that the model sees at a time. stride: the number of tokens by which the window moves over a longer
+    text. Every token after the first window has at least window - stride tokens of context.
+    Raises BadField unless window >= 2 and 1 <= stride < window.
     """
 
     model: LanguageModel
@@ -79,11 +80,11 @@ class Scoring:
             raise BadField(f"window {self.window}, stride {self.stride}: wanted window >= 2 and 1 <= stride < window")
 
     def documents(self, texts: Sequence[str]) -> list[DocumentBits]:
-        """Bits of each document from its first token on. Raises NonFiniteLoss."""
+        """Return the bits of each document, from its first token on. Raises NonFiniteLoss."""
         stripped = [text.rstrip() for text in texts]
         raw = self.encoder.encode(texts)
         bits, _ = self._score(texts, raw, [0] * len(texts), windows)
-        # Stripping changes only the last tokens: score those again, and take the rest over.
+        # Stripping changes only the last tokens: score these tokens again, and reuse the rest.
         bare = self.encoder.encode(stripped)
         shared = [common_prefix(one.ids, other.ids) for one, other in zip(bare, raw, strict=True)]
         tails, _ = self._score(stripped, bare, shared, windows)
@@ -98,10 +99,10 @@ class Scoring:
         ]
 
     def continuations(self, pairs: Sequence[tuple[str, str]]) -> list[TokenBits]:
-        """Bits of each continuation after its prompt; characters count from the start of the continuation.
+        """Return the bits of each continuation after its prompt; characters count from the start of the continuation.
 
-        The two are tokenized as one text, as they were in training. A token that begins in the prompt and
-        ends in the continuation counts wholly for the continuation, so no bit of it is lost.
+        Prompt and continuation are tokenized as one text, as in training. A token that begins in the prompt and ends
+        in the continuation counts wholly for the continuation, so no bit is lost.
         Raises NonFiniteLoss.
         """
         texts = [prompt + continuation for prompt, continuation in pairs]
@@ -121,7 +122,7 @@ class Scoring:
     def _score(
         self, texts: Sequence[str], encoded: Sequence[Encoded], first: Sequence[int], laid: Windows
     ) -> tuple[list[npt.NDArray[np.float64]], list[npt.NDArray[np.bool_]]]:
-        """The bits of each text's tokens from number first on, and whether each is the likeliest.
+        """Return the bits of each text's tokens from number first on, and whether each token is the likeliest.
 
         Raises NonFiniteLoss showing the text.
         """
@@ -139,18 +140,18 @@ class Scoring:
             if not np.isfinite(scored[begin:]).all():
                 raise NonFiniteLoss(
                     f"the model gives {text[:60]!r} a probability of zero or no number at all; "
-                    "wanted a finite log-probability for every token; look at the checkpoint's last losses"
+                    "wanted a finite log-probability for every token: look at the checkpoint's last losses"
                 )
         after = list(zip(bits, greedy, first, strict=True))
         return [scored[begin:] for scored, _, begin in after], [best[begin:] for _, best, begin in after]
 
 
 def windows(tokens: int, first: int, window: int, stride: int) -> Iterator[tuple[int, int, int]]:
-    """Windows over a sequence that starts with a separator: (left, begin, end).
+    """Yield windows over a sequence that starts with a separator: (left, begin, end).
 
-    tokens: length, separator included. Predictions are numbered from 0 (of token 1); every prediction
-    from ``first`` on is scored exactly once, in the first window that holds it. Windows without one
-    are left out.
+    tokens: the length, separator included. Predictions are numbered from 0 (which predicts token 1). Every prediction
+    from ``first`` on is scored exactly once, in the first window that holds the prediction. A window that scores
+    nothing is left out.
     """
     left, begin, last = 0, first, tokens - 1
     while begin < last:
@@ -162,10 +163,9 @@ def windows(tokens: int, first: int, window: int, stride: int) -> Iterator[tuple
 
 
 def windows_from_end(tokens: int, first: int, window: int, stride: int) -> Iterator[tuple[int, int, int]]:
-    """As ``windows``, laid from the end backwards: the fewest for the end of a text.
+    """Yield windows as ``windows`` does, but from the end backwards: the fewest windows for the end of a text.
 
-    Which window scores a prediction depends on its distance from the end only, so candidates of one length
-    are scored alike.
+    The window of a prediction depends only on the distance from the end. So candidates of one length are scored alike.
     """
     end = tokens - 1
     while end > first:
@@ -176,5 +176,5 @@ def windows_from_end(tokens: int, first: int, window: int, stride: int) -> Itera
 
 
 def bits_per_byte(bits: Sequence[float], sizes: Sequence[int]) -> float:
-    """Over a whole set: all bits by all bytes, so that long texts weigh what they are."""
+    """Return the bits per byte of a whole set: all bits by all bytes, so that texts count by their length."""
     return sum(bits) / sum(sizes)

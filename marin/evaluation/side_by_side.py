@@ -1,4 +1,4 @@
-"""Any models side by side: what is known of each; differences with intervals where both were scored text by text."""
+"""Comparison of any models: the known numbers of each, with intervals if both were scored on the same texts."""
 
 from __future__ import annotations
 
@@ -17,18 +17,19 @@ from marin.evaluation.samples import item_of
 from marin.evaluation.statistics import over_seeds, paired_rate_difference, seed_spread
 
 BITS_PER_BYTE, PERPLEXITY = "bits/byte", "perplexity"
-FEWEST = 3  # tasks of which an average is worth a sentence
-# The measure that a published number is, as the harness calls it: the first that a task has.
+FEWEST = 3  # with fewer tasks in common, an average means little
+# The harness's measures that published tables print. A task's number is the first measure that the task has.
 PUBLISHED = ("exact_match", "acc_norm", "acc", "pass@1", "accuracy")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Side:
-    """A model, or an arm of several runs that differ in their seed; by run what was measured here of each.
+    """A model, or an arm of several runs that differ in their seed.
 
-    metrics: by name. results: text by text. items: by metric, the number of each item, where the metric is their mean.
-    groups: by task, which items belong together. published: shares by task, of what somebody else measured. read: by
-    task, what it was trained on of the test items.
+    metrics, results and items have one entry for each run that was evaluated here. metrics: by name. results: text by
+    text. items: by metric, the value of each item, for metrics that are the mean of their items. groups: by task, the
+    items that belong together. published: by task, the share that somebody else measured. read: by task, the test items
+    that the model was trained on.
     """
 
     name: str
@@ -40,16 +41,16 @@ class Side:
     read: Mapping[str, str] = field(default_factory=dict[str, str])
 
     def values(self, metric: str) -> list[float]:
-        """Of each run; empty where one of them lacks it."""
+        """Return the metric of each run; an empty list if a run lacks the metric."""
         found = [run[metric] for run in self.metrics if metric in run]
         return found if len(found) == len(self.metrics) else []
 
 
 def side_by_side(sides: Sequence[Side]) -> list[Row]:
-    """A row for each metric that one of them has; differences are to the first.
+    """Return a row for each metric that a side has. Differences are to the first side.
 
-    Published numbers stand in the row of the task's own measure where one was measured here, else in one of their own.
-    Tasks that more models have come first.
+    A published number stands in the row of the task's own measure if that was measured here, else in a row of its own.
+    Metrics that more models have come first, and bits per byte last.
     """
     measured = dict.fromkeys(metric for side in sides for run in side.metrics for metric in run)
     values = {metric: {side.name: runs for side in sides if (runs := side.values(metric))} for metric in measured}
@@ -62,7 +63,7 @@ def side_by_side(sides: Sequence[Side]) -> list[Row]:
 
 
 def standing(rows: Sequence[Row], first: str, other: str) -> str | None:
-    """ "A is ahead of B at 14 of 19 tasks; on average 65.2 % against 63.2 %."; None for fewer tasks than FEWEST."""
+    """Return "A is ahead of B at 14 of 19 tasks; on average 65.2 % against 63.2 %."; None below FEWEST tasks."""
     tasks = [row for row in rows if _is_score(row) and {first, other} <= row.values.keys()]
     if len(tasks) < FEWEST:
         return None
@@ -72,12 +73,12 @@ def standing(rows: Sequence[Row], first: str, other: str) -> str | None:
 
 
 def _is_score(row: Row) -> bool:
-    """Whether it is a task's own number, as tables of models have it."""
+    """Return whether the row is a task's own number, as in tables of models."""
     return row.unit == SHARE and ("/" not in row.metric or row.metric.split("/")[-1].split(",")[0] in PUBLISHED)
 
 
 def common_texts(runs: Sequence[Results]) -> list[Results]:
-    """What all were scored on alike: the same documents, and the same items in the same form."""
+    """Return the results on the texts that all runs share: the same documents, and the same items in the same form."""
     domains = [name for name in runs[0].documents if _alike([run.documents.get(name, ()) for run in runs])]
     tasks = [key for key in runs[0].items if _alike([run.items.get(key, ()) for run in runs])]
     return [
@@ -91,7 +92,7 @@ def common_texts(runs: Sequence[Results]) -> list[Results]:
 
 
 def _alike(of_runs: Sequence[Sequence[DocumentResult] | Sequence[ItemResult]]) -> bool:
-    """Whether these are of the same texts in the same order."""
+    """Return whether all runs have the same texts in the same order."""
     return len({tuple(each.id for each in held) for held in of_runs}) == 1
 
 
@@ -105,7 +106,7 @@ def _row_of(task: str, measured: Mapping[str, None]) -> str:
 
 
 def _differences(sides: Sequence[Side]) -> dict[str, dict[str, Difference]]:
-    """By metric and side, from the texts that it was scored on as the first was."""
+    """Return differences by metric and side, over the texts that the side shares with the first side."""
     first, found = sides[0], dict[str, dict[str, Difference]]()
     for side in sides[1:]:
         for row in _compared(first, side):
@@ -117,7 +118,7 @@ def _differences(sides: Sequence[Side]) -> dict[str, dict[str, Difference]]:
 
 
 def _item_by_item(metric: str, first: Side, side: Side) -> Difference | None:
-    """None where the two were not scored on the same items, or a metric is not the mean of its items."""
+    """Return the difference over items; None if the items differ, or if the metric is not the mean of its items."""
     mine, theirs = ([run[metric] for run in each.items] for each in (first, side))
     items = list(mine[0])
     if any(run.keys() != mine[0].keys() for run in (*mine, *theirs)) or len(items) < 2:
@@ -138,7 +139,7 @@ def _item_by_item(metric: str, first: Side, side: Side) -> Difference | None:
 
 
 def _logged(side: Side) -> set[str]:
-    """Metrics of which every run has its items."""
+    """Return the metrics that have items in every run."""
     return set[str].intersection(*(set(run) for run in side.items)) if side.items else set()
 
 

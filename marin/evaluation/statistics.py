@@ -1,8 +1,8 @@
 """Means, differences and their intervals over the items of an evaluation.
 
-An interval over items alone says how sure the difference of these two checkpoints is, not how another seed would
-have come out: one run an arm can never settle a question by itself. With several runs an arm, ``over_seeds`` adds how
-far seeds spread. Items of one passage, document or subject are one item: see marin.evaluation.groups.
+An interval over items alone says how sure the difference of these two checkpoints is. Another seed may come out
+differently, so one run an arm can never settle a question by itself. With several runs an arm, ``over_seeds`` adds the
+spread of seeds. Items of one passage, document or subject count as one item: see marin.evaluation.groups.
 """
 
 # pyright: basic
@@ -21,15 +21,16 @@ from marin.evaluation.two_parts import TwoParts, deciding, too_few
 
 CONFIDENCE = 0.95
 POWER = 0.8
-BEYOND = 99.0  # standard errors: of more nobody asks how many
+BEYOND = 99.0  # standard errors; larger numbers are written "over 99"
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """value with its standard error and 95 % interval [low, high], from n items.
+    """A value with its standard error and 95 % interval [low, high], from n items.
 
-    p: how often a true value of zero would come out as far from it as this, on either side. freedom: degrees of, of the
-    items' t. carry: as how many items of equal weight those are that make a difference.
+    p: two-sided, the chance of a value at least this far from zero if the true value is zero. freedom: degrees of
+    freedom of the items' t. carry: the number of items of equal weight that would make the difference (the effective
+    number of deciding items).
     """
 
     value: float
@@ -43,7 +44,7 @@ class Estimate:
 
     @property
     def z(self) -> float:
-        """Standard errors away from zero; infinite where every item agrees exactly and not on zero."""
+        """Return the number of standard errors from zero; infinite if all items agree exactly on another value."""
         if self.se > 0:
             return self.value / self.se
         return math.copysign(math.inf, self.value) if self.value else 0.0
@@ -54,24 +55,24 @@ class Estimate:
 
     @property
     def too_few(self) -> str:
-        """Why these items show nothing, "" if they may."""
+        """Return why these items can show nothing; "" if they can."""
         return too_few(self.n, self.carry)
 
 
 def mean(values: Sequence[float]) -> Estimate:
-    """Mean with its t interval. Raises NothingScored for fewer than two values."""
+    """Return the mean with its t interval. Raises NothingScored for fewer than two values."""
     held = np.asarray(values, np.float64)
     _enough(len(held))
     return _estimate(held.mean(), held.std(ddof=1) / math.sqrt(len(held)), len(held) - 1, len(held))
 
 
 def paired_difference(a: Sequence[float], b: Sequence[float]) -> Estimate:
-    """Mean of a - b over items that both have, in the same order (paired t interval)."""
+    """Return the mean of a - b over the same items in the same order (paired t interval)."""
     return mean((np.asarray(a, np.float64) - np.asarray(b, np.float64)).tolist())
 
 
 def unpaired_difference(a: Sequence[float], b: Sequence[float]) -> Estimate:
-    """Mean of a minus mean of b, different items (Welch's t interval)."""
+    """Return the mean of a minus the mean of b, over different items (Welch's t interval)."""
     x, y = np.asarray(a, np.float64), np.asarray(b, np.float64)
     _enough(len(x))
     _enough(len(y))
@@ -81,10 +82,10 @@ def unpaired_difference(a: Sequence[float], b: Sequence[float]) -> Estimate:
 
 
 def pooled_difference(few: Sequence[float], many: Sequence[float]) -> Estimate:
-    """Mean of few minus mean of many, with one variance for both (Student's t interval).
+    """Return the mean of few minus the mean of many, with one variance for both (Student's t interval).
 
-    For a few items that chance drew from among many. If drawing them did nothing, they spread as the others do;
-    Welch's interval would take their spread from the few alone, and beyond z = 5 by luck once in 130 for 5 items.
+    Use this for a few items that chance drew from among many. If the draw had no effect, both spread alike. Welch's
+    interval would estimate the spread of the few from the few alone: with 5 items, luck alone passes z = 5 once in 130.
     """
     x, y = np.asarray(few, np.float64), np.asarray(many, np.float64)
     _enough(len(x))
@@ -97,12 +98,12 @@ def pooled_difference(few: Sequence[float], many: Sequence[float]) -> Estimate:
 def paired_rate_difference(
     bits_a: Sequence[float], bits_b: Sequence[float], sizes: Sequence[int], groups: Sequence[str] = ()
 ) -> Estimate:
-    """Bits per byte of a minus those of b over the same texts, all bits by all bytes.
+    """Return the bits per byte of a minus the bits per byte of b over the same texts, all bits by all bytes.
 
-    groups: of each text, where some belong together: those are one.
+    groups: the group of each text, if some belong together. The texts of a group count as one text.
 
-    A ratio estimator; its variance by linearisation (Cochran, Sampling Techniques, 3rd ed., eq. 6.13):
-    each text's residual is its difference in bits minus what its size predicts.
+    This is a ratio estimator with a linearised variance (Cochran, Sampling Techniques, 3rd ed., eq. 6.13):
+    each text's residual is its difference in bits minus the difference that its size predicts.
     """
     size = np.asarray(sizes, np.float64)
     difference = np.asarray(bits_a, np.float64) - np.asarray(bits_b, np.float64)
@@ -118,16 +119,17 @@ def paired_rate_difference(
 
 @dataclass(frozen=True)
 class SeedSpread:
-    """How far runs of one arm lie apart that differ in their seed alone: variance, from so many degrees of freedom."""
+    """The spread of runs that differ only in their seed: a variance with its degrees of freedom."""
 
     variance: float
     freedom: float
 
 
 def seed_spread(mine: Sequence[float], theirs: Sequence[float], arms: Iterable[Sequence[float]]) -> SeedSpread | None:
-    """Of the difference of two means over runs: each arm with its own spread (Welch, Biometrika 34, 1947, p. 28).
+    """Return the seed spread of the difference of two means over runs.
 
-    arms: the runs of all, whose spread on the mean is taken for an arm of a single run. None where all are of one.
+    Each arm has its own spread (Welch, Biometrika 34, 1947, p. 28). arms: the runs of all arms; an arm with a single
+    run takes their pooled spread. None if every arm has a single run.
     """
     several = [np.asarray(runs, np.float64) for runs in arms if len(runs) > 1]
     if not several:
@@ -144,9 +146,9 @@ def seed_spread(mine: Sequence[float], theirs: Sequence[float], arms: Iterable[S
 
 
 def over_seeds(items: Estimate, spread: SeedSpread) -> Estimate:
-    """A difference of two arms' means over their runs, with an interval over items and seeds; see TwoParts.
+    """Return the difference of two arms' means with an interval over items and seeds; see TwoParts.
 
-    items: the difference over items, of values averaged over runs.
+    items: the difference over items, with values averaged over runs.
     """
     both = TwoParts(of_seeds=spread.variance, of_texts=items.se**2, freedoms=(spread.freedom, items.freedom))
     half = both.critical(1 - CONFIDENCE) * both.se
@@ -154,9 +156,9 @@ def over_seeds(items: Estimate, spread: SeedSpread) -> Estimate:
 
 
 def holm(ps: Sequence[float]) -> list[float]:
-    """Each of these p-values as it is when all of them are looked at: below .05 one time in 20 in the whole family.
+    """Return p-values corrected for the family: if nothing differs, any falls below .05 at most one time in 20.
 
-    Holm's step-down (Scandinavian Journal of Statistics 6, 1979, p. 65): right however the metrics depend on another.
+    Holm's step-down (Scandinavian Journal of Statistics 6, 1979, p. 65) holds for any dependence between metrics.
     """
     adjusted = [0.0] * len(ps)
     least = 0.0
@@ -167,10 +169,10 @@ def holm(ps: Sequence[float]) -> list[float]:
 
 
 def paired_spread(blocks: Iterable[npt.ArrayLike]) -> SeedSpread | None:
-    """One variance for all runs, what is the arm's or the seed's own taken out; None without two arms of two seeds.
+    """Return one variance for all runs, without the effects of arm and seed; None without two arms of two seeds.
 
-    blocks: by experiment, a value for each arm (rows) and seed (columns). Arms share the order of data of a seed, so
-    what that does to all of them alike is no part of a difference between two.
+    blocks: by experiment, a value for each arm (rows) and seed (columns). The arms of a seed share the order of data,
+    so an effect of that order on all arms alike is no part of a difference between two arms.
     """
     squares, freedom = 0.0, 0
     for block in blocks:
@@ -183,12 +185,12 @@ def paired_spread(blocks: Iterable[npt.ArrayLike]) -> SeedSpread | None:
 
 
 def detectable_effect(se: float, z: float) -> float:
-    """The smallest true effect that passes |z| in 80 % of repetitions, given the standard error."""
+    """Return the smallest true effect that exceeds |z| in 80 % of repetitions, given the standard error."""
     return (z + float(ndtri(POWER))) * se
 
 
 def errors_from_zero(z: float) -> str:
-    """ "12.0 standard errors above zero" """
+    """Return "12.0 standard errors above zero"."""
     far = f"over {BEYOND:.0f}" if abs(z) >= BEYOND else f"{abs(z):.1f}"
     return f"{far} standard errors {'above' if z > 0 else 'below'} zero"
 
@@ -201,4 +203,4 @@ def _estimate(value: float, se: float, freedom: float, n: int) -> Estimate:
 
 def _enough(n: int) -> None:
     if n < 2:
-        raise NothingScored(f"{n} item scored; an interval needs at least 2, so score more items")
+        raise NothingScored(f"{n} item scored; an interval needs at least 2: score more items")

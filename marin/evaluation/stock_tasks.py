@@ -1,5 +1,6 @@
-"""Tasks of lm-evaluation-harness as they are, over data that lies here: nothing is looked up, and nothing changed but
-where the items are read.
+"""Runs tasks of lm-evaluation-harness unchanged, over data on disk. Only the place of the items differs.
+
+The harness looks nothing up on the hub.
 """
 
 # pyright: basic
@@ -30,18 +31,19 @@ from marin.training.hub_offline import hub_offline
 if TYPE_CHECKING:
     from lm_eval.api.model import LM
 
-# A part of the names of the harness's files. Outputs have their time in their record, and the same bytes at any time.
+# Part of the names of the harness's files. A fixed date, so that an output's bytes do not depend on the time; the
+# output's record has the time.
 DATE = "1970-01-01T00-00-00.000000"
-GROUP = "marin"  # a task takes other settings only as the member of a group
+GROUP = "marin"  # the harness lets a task change settings only as the member of a group
 
 
 @contextmanager
 def loaded_task(task: HarnessTask, data: Path) -> Generator[dict[str, Any]]:
-    """What the harness's ``TaskManager.load`` gives, with each item; the hub cannot be asked meanwhile.
+    """Yield what the harness's ``TaskManager.load`` returns, with all items. Meanwhile the hub is offline.
 
     data: the files of the task's dataset, as they are on the hub. Raises InputError for a task that the harness does
-    not have, or whose data is not there; NothingScored for one without an item; BadField for one that runs what the
-    model writes and does not say so; MissingDependency.
+    not have, or whose data is missing; NothingScored for a task without items; BadField for a task that runs the
+    model's code without runs_code; MissingDependency.
     """
     import datasets.config
     import lm_eval.tasks
@@ -49,7 +51,7 @@ def loaded_task(task: HarnessTask, data: Path) -> Generator[dict[str, Any]]:
     from jinja2 import TemplateError
     from lm_eval.tasks import TaskManager
 
-    logging.getLogger("lm_eval").setLevel(logging.ERROR)  # reports every request, and what few-shot settings replace
+    logging.getLogger("lm_eval").setLevel(logging.ERROR)  # the harness logs every request and every few-shot setting
     datasets.utils.disable_progress_bars()
     folder = Path(lm_eval.tasks.__file__).parent / task.folder
     manager = TaskManager(include_defaults=False, include_path=[str(folder)])
@@ -65,18 +67,18 @@ def loaded_task(task: HarnessTask, data: Path) -> Generator[dict[str, Any]]:
     before = datasets.config.HF_DATASETS_CACHE, datasets.config.HF_HUB_OFFLINE
     with tempfile.TemporaryDirectory() as cache, hub_offline(), code_run_apart():
         datasets.config.HF_DATASETS_CACHE, datasets.config.HF_HUB_OFFLINE = Path(cache), True
-        random.seed(0)  # as the harness does: some tasks shuffle their choices
+        random.seed(0)  # the harness's own seeds: some tasks shuffle their choices
         np.random.seed(1234)
         try:
-            # As a file, by its name: a group that is given as a value overrides the "task" of each task by its own, and
-            # one that is given by its path is taken for the name.
+            # The group is a file and is loaded by name: a group given as a value overrides the "task" of each task,
+            # and the harness takes the path of a group for a name.
             Path(cache, f"{GROUP}.yaml").write_text(json.dumps({"group": GROUP, "task": [settings]}))
             manager = TaskManager(include_defaults=False, include_path=[str(folder), cache])
             loaded: dict[str, Any] = dict(manager.load([GROUP]))
             for name, one in loaded["tasks"].items():
                 if getattr(one, "UNSAFE_CODE", False) and not task.runs_code:
                     raise BadField(
-                        f"task {name} runs the code that the model writes; say so: HarnessTask(…, runs_code=True)"
+                        f"task {name} runs the code that the model writes; allow it: HarnessTask(…, runs_code=True)"
                     )
                 _must_have_items(name, one, task)
             loaded["groups"].pop(GROUP)
@@ -88,15 +90,15 @@ def loaded_task(task: HarnessTask, data: Path) -> Generator[dict[str, Any]]:
             if task.prompt is task.choices is task.target is None:
                 raise
             raise InputError(
-                f"task {task.name}: its templates cannot be used on an item of {task.dataset}: {type(error).__name__} "
-                f"{error}; wanted prompt= a text, choices= a list, target= one of them or its place, of fields that an "
-                "item has"
+                f"task {task.name}: its templates fail on an item of {task.dataset}: {type(error).__name__} {error}; "
+                "wanted prompt= a text, choices= a list, target= a choice or its place in the list, from fields that "
+                "an item has"
             ) from error
         except (DatasetsError, OSError, KeyError, ValueError) as error:
             raise InputError(
-                f"task {task.name}: the files of {task.dataset} in {data} do not hold what it reads: "
-                f"{type(error).__name__} {' '.join(str(error).split())[:300]}; download all that the task needs "
-                "(README.md says which files are of which split), marin does not ask the hub now"
+                f"task {task.name}: the files of {task.dataset} in {data} do not hold the data of the task: "
+                f"{type(error).__name__} {' '.join(str(error).split())[:300]}; download every file that the task needs "
+                "(the dataset's README.md lists the files of each split); marin does not ask the hub now"
             ) from error
         finally:
             datasets.config.HF_DATASETS_CACHE, datasets.config.HF_HUB_OFFLINE = before
@@ -105,25 +107,29 @@ def loaded_task(task: HarnessTask, data: Path) -> Generator[dict[str, Any]]:
 def _must_have_items(name: str, task: Any, of: HarnessTask) -> None:
     found = len(task.eval_docs)
     if not found:
-        raise NothingScored(f"task {name}: no item in its split of {of.dataset}; look at the step that downloads it")
+        raise NothingScored(f"task {name}: no item in its split of {of.dataset}; check the step that downloads it")
     shots = task.config.num_fewshot or 0 if of.shots is None else of.shots
     examples = len(list(task.fewshot_docs())) if shots else 0
     if examples < shots:
         raise InputError(
-            f"task {name}: {examples} examples to choose from, {shots} are shown; download the split that has them"
+            f"task {name}: {examples} examples to choose from, but a prompt shows {shots}; download the split that "
+            "has the examples"
         )
 
 
 @dataclass(frozen=True)
 class Answered:
-    """results: what the harness's ``evaluate`` gives, without samples. samples: by task, one an item and filter."""
+    """An evaluated task.
+
+    results: the return value of the harness's ``evaluate``, without samples. samples: by task, one for each item and
+    filter."""
 
     results: dict[str, Any]
     samples: Mapping[str, list[dict[str, Any]]]
 
 
 def prepared(loaded: Mapping[str, Any]) -> Iterator[Any]:
-    """Each of its tasks, about to draw the examples that the harness draws."""
+    """Yield each task, with the harness's seed for drawing examples."""
     for one in loaded["tasks"].values():
         if one.get_config("num_fewshot") is None:
             one.set_config(key="num_fewshot", value=0)
@@ -132,12 +138,15 @@ def prepared(loaded: Mapping[str, Any]) -> Iterator[Any]:
 
 
 def evaluate_task(model: LM, task: HarnessTask, loaded: dict[str, Any], items: int | None) -> Answered:
-    """items: only so many of each task, the first. Raises what the model raises."""
+    """Return the harness's results on a task. items: the number of first items to use; None for all.
+
+    Raises the model's errors."""
     from lm_eval.evaluator import evaluate
 
     for _ in prepared(loaded):
         pass
-    # Else it forks for some errors of metrics (perplexity), and what is forked beside threads of Ray may wait for ever.
+    # Without this, the harness forks to estimate the error of some metrics (perplexity), and a process forked beside
+    # Ray's threads may wait for ever.
     os.environ["DISABLE_MULTIPROC"] = "1"
     results = evaluate(model, loaded, limit=items, bootstrap_iters=1000, confirm_run_unsafe_code=task.runs_code)  # pyright: ignore[reportArgumentType]
     if results is None:
@@ -152,9 +161,9 @@ def _place(sample: Mapping[str, Any]) -> tuple[int, str]:
 
 
 def write_answered(out: Directory, task: HarnessTask, answered: Answered, model: Mapping[str, Any]) -> None:
-    """``results_….json`` and ``samples_<task>_….jsonl`` as the harness writes them, and its tools read them.
+    """Write ``results_….json`` and ``samples_<task>_….jsonl`` in the harness's form, for the harness's tools.
 
-    model: what the harness says under "config". Paths of this machine are left out.
+    model: the harness's "config". Paths of this machine are left out.
     """
     from lm_eval.utils import handle_non_serializable, sanitize_list
 
@@ -184,7 +193,9 @@ def write_answered(out: Directory, task: HarnessTask, answered: Answered, model:
 
 @dataclass(frozen=True)
 class Numbers:
-    """Of one task or group: metrics and stderr by metric ("acc", "exact_match,strict-match"). items: how many."""
+    """The numbers of a task or group.
+
+    metrics, stderr: by metric ("acc", "exact_match,strict-match"). items: the number of items."""
 
     metrics: dict[str, float]
     stderr: dict[str, float]
@@ -192,7 +203,7 @@ class Numbers:
 
 
 def numbers_of(task: HarnessTask, answered: Answered) -> Numbers:
-    """The headline of a task, or of a group as a whole; of a group without metrics of its own the mean of its tasks."""
+    """Return the headline numbers of a task or group. A group without its own metrics has the mean of its tasks."""
     results = answered.results["results"]
     own = {key: float(held) for key, held in results.get(task.name, {}).items() if _is_number(key, held)}
     if not own:
@@ -208,10 +219,10 @@ def numbers_of(task: HarnessTask, answered: Answered) -> Numbers:
 
 
 def choice_results(name: str, loaded: Mapping[str, Any], answered: Answered) -> dict[tuple[str, str], list[ItemResult]]:
-    """What the right choice of each item cost, by task and prompt form; empty where the model writes its answers.
+    """Return the bits of each item's right choice, by task and prompt form.
 
-    name: "arc_easy", or "arc_easy/olmes" where it is asked in another form than the harness's own. An item of one task
-    has the same id in every form.
+    Empty if the model writes its answers, or if an item has no single right choice. name: "arc_easy", or
+    "arc_easy/olmes" for a form other than the harness's own. An item has the same id in every form.
     """
     task, _, form = name.partition("/")
     form = form or Format.LM_EVAL
@@ -239,12 +250,12 @@ def choice_results(name: str, loaded: Mapping[str, Any], answered: Answered) -> 
 
 
 def item_id(task: str, number: int) -> str:
-    """Of an item in the order of the harness: the same in every prompt form and evaluation."""
+    """Return the id of an item, by its number in the harness's order: equal in all prompt forms and evaluations."""
     return f"{task}/{number}"
 
 
 def choice_metrics(results: Mapping[tuple[str, str], list[ItemResult]]) -> dict[str, float]:
-    """``<task>/<form>/bpb`` over all bytes, and ``<task>/<form>/choice_probability``, the mean."""
+    """Return ``<task>/<form>/bpb`` over all bytes, and the mean as ``<task>/<form>/choice_probability``."""
     found: dict[str, float] = {}
     for (task, form), items in results.items():
         found[f"{task}/{form}/bpb"] = sum(one.bits for one in items) / sum(one.bytes for one in items)
@@ -254,7 +265,7 @@ def choice_metrics(results: Mapping[tuple[str, str], list[ItemResult]]) -> dict[
 
 
 def _right(task: Any, doc: Any) -> int | None:
-    """The place of the right choice; None where there are several, or it is none of them."""
+    """Return the place of the right choice; None if several are right, or none."""
     right = task.doc_to_text(doc) if task.multiple_input else task.doc_to_target(doc)
     if isinstance(right, list) and len(right) == 1:
         (right,) = right

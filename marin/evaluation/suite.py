@@ -1,4 +1,4 @@
-"""One checkpoint, everything that is asked of it: bits per byte by domain, and items in every prompt format."""
+"""The evaluation of one checkpoint: bits per byte by domain, and items in every prompt format."""
 
 # pyright: basic
 from __future__ import annotations
@@ -18,7 +18,7 @@ from marin.evaluation.scoring import Scoring, bits_per_byte
 
 @dataclass(frozen=True)
 class TaskItems:
-    """Items under the name of their task. choices: candidate finals per item, 1 for likelihood only."""
+    """The items of a task. choices: candidate final answers for each item; 1 for likelihood only."""
 
     name: str
     items: Sequence[Item]
@@ -27,7 +27,10 @@ class TaskItems:
 
 @dataclass(frozen=True)
 class Outcome:
-    """metrics: the headline numbers. stderr: of those that have one, over items. results: one by one."""
+    """The outcome of an evaluation.
+
+    metrics: the headline numbers. stderr: by metric, the standard error over items. results: document by document and
+    item by item."""
 
     metrics: Mapping[str, float]
     stderr: Mapping[str, float]
@@ -41,11 +44,13 @@ def evaluate_checkpoint(
     formats: Sequence[Format],
     scored: Callable[[str], None],
 ) -> Outcome:
-    """Metrics ``bpb/<domain>``, ``bpb_stripped/<domain>``, their means over domains (``macro_bpb``,
-    ``macro_stripped_bpb``) and over all bytes (``micro_…``); for every task and format ``<task>/<format>/bpb``,
+    """Return the metrics of a checkpoint, with the results of each document and item.
+
+    Documents have ``bpb/<domain>`` and ``bpb_stripped/<domain>``, with means over domains (``macro_bpb``,
+    ``macro_stripped_bpb``) and over all bytes (``micro_…``). Every task and format has ``<task>/<format>/bpb``,
     ``…/final_bpb``, ``…/accuracy`` and ``…/choice_probability``.
 
-    scored: told the name of each domain when it is done, and of all tasks together.
+    scored: called with the name of each domain when the domain is done, then once with the names of all tasks.
     Raises NothingScored naming the domain or task that has nothing to score, and NonFiniteLoss.
     """
     metrics: dict[str, float] = {}
@@ -53,7 +58,7 @@ def evaluate_checkpoint(
     documents: dict[str, list[DocumentResult]] = {}
     for domain, held in sorted(domains.items()):
         if not sum(len(document.text) for document in held):
-            raise NothingScored(f"domain {domain}: {len(held)} documents without text; look at the step that made them")
+            raise NothingScored(f"domain {domain}: {len(held)} documents without text; check the step that made them")
         bits = scoring.documents([document.text for document in held])
         groups = groups_in_words(grouping({d.id: d.metadata for d in held}), [d.id for d in held])
         documents[domain] = [
@@ -94,7 +99,7 @@ def evaluate_checkpoint(
 
 
 def _over_domains(documents: Mapping[str, Sequence[DocumentResult]]) -> dict[str, float]:
-    """As Paloma reports: each domain alike, and each byte alike; raw, and without white space at the ends of texts."""
+    """Return means as Paloma reports them: macro (each domain alike) and micro (each byte alike), raw and stripped."""
     found: dict[str, float] = {}
     for name, bits, size in (("", "bits", "bytes"), ("_stripped", "stripped_bits", "stripped_bytes")):
         sums = [

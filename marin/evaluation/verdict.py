@@ -1,4 +1,4 @@
-"""What a contamination report says, in plain words."""
+"""The verdict of a contamination report, in plain words."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ FOUND, ABSENT, UNCLEAR = "found", "not found", "inconclusive"
 
 
 def contamination_verdict(made: dict[str, Any]) -> tuple[str, str]:
-    """(found, not found or inconclusive; two or three sentences) of a report of marin.evaluation.contamination.
+    """Return (found, not found or inconclusive; two or three sentences) for a marin.evaluation.contamination report.
 
-    Items that an arm read were trained on, whether its scores show it or not. Without a count of what was read, scores
-    that show nothing are inconclusive: a small exposure leaves no mark that a test of this size would see.
-    Fragility that the clean arm shows as well is no sign of contamination.
+    Counted reads prove contamination, even if scores do not show it. Without counts, scores that show nothing are
+    inconclusive: a test of this size does not see a small exposure. Fragility that the clean arm shows as well is no
+    sign of contamination.
     """
     arms, clean = made["arms"], made["clean"]
     suspects = [arm for arm in arms if arm != clean]
@@ -37,7 +37,7 @@ def contamination_verdict(made: dict[str, Any]) -> tuple[str, str]:
 
 
 def _flagged(arm: dict[str, Any], sign: str) -> list[dict[str, Any]]:
-    """Signs beyond the threshold in the direction that contamination would take."""
+    """Return the signs beyond the threshold, in the direction of contamination."""
     return [one for one in _signs(arm, sign) if one["flagged"] and one["value"] > 0]
 
 
@@ -73,8 +73,8 @@ def _marks(arms: dict[str, Any], suspects: Sequence[str], marked: Sequence[str],
         return "No sign of training on test items was measured."
     z, arm = max(largest)
     return (
-        f"Scores show no mark of it at this size (the clearest sign, in {arm}, is {errors_from_zero(z)}; "
-        f"flagged from {threshold:g})."
+        f"Scores show no sign of such training at this size (the clearest sign, in {arm}, is {errors_from_zero(z)}; "
+        f"a flag takes {threshold:g})."
     )
 
 
@@ -89,5 +89,5 @@ def _fragility(fragile: Sequence[str], clean: str) -> str:
 
 
 def _z(one: dict[str, Any]) -> float:
-    """Beyond measure counts as BEYOND."""
+    """Return z; BEYOND in place of infinity."""
     return float(one["z"]) if one["z"] is not None else BEYOND if one["value"] > 0 else -BEYOND

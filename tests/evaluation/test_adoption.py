@@ -242,7 +242,7 @@ def test_few_items_that_carry_a_difference_are_named_as_the_reason():
         [synthetic(np.random.default_rng(1), NULLS["4 of 50 items differ"])], "arm0", margin=0.001, flags={}, family={}
     ).values()
     assert decision.verdict is Verdict.INCONCLUSIVE
-    assert decision.because.startswith("no more than 4 of 50 items make the difference: gsm choice probability")
+    assert decision.because.startswith("only about 4 of 50 items make the difference: gsm choice probability")
 
 
 def test_a_trade_is_no_verdict():

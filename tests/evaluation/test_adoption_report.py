@@ -148,7 +148,9 @@ def test_guards_are_tasks_or_loss_by_name_or_prefix_and_never_what_decides():
 def test_runs_that_were_scored_on_other_items_are_refused():
     fewer = arm(1)
     fewer[2] = replace(fewer[2], items={key: held[:9] for key, held in fewer[2].items.items()})
-    with pytest.raises(CorruptOutput, match=r"run 2 of hq was scored on other texts than the first run \(9 and 40\)"):
+    with pytest.raises(
+        CorruptOutput, match=r"run 2 of hq was scored on other texts than the first run \(9 and 40 texts\)"
+    ):
         judged({"control": arm(0), "hq": fewer})
 
 

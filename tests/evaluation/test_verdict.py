@@ -30,7 +30,7 @@ def made(contaminated: tuple[float, float], clean: tuple[float, float], **exposu
 def test_fragility_of_both_arms_is_no_contamination():
     finding, verdict = contamination_verdict(made((1.9, 30.0), (0.1, 50.0), bison=0, mantis=0))
     assert finding == "not found"
-    assert "(the clearest sign, in bison, is 1.9 standard errors above zero; flagged from 5)" in verdict
+    assert "(the clearest sign, in bison, is 1.9 standard errors above zero; a flag takes 5)" in verdict
     assert "to bison, and to mantis, the clean arm, too: format fragility, not contamination" in verdict
 
 

@@ -80,7 +80,7 @@ def test_a_task_more_is_checked_and_what_waited_stays_what_it_is(tmp_path: Path)
     ("task", "without", "error"),
     [
         (GSM8K, ("main/test-00000-of-00001.parquet",), "task gsm8k: the files of openai/gsm8k in"),
-        (HarnessTask("gsm8k", "gsm8k", "openai/gsm8k", shots=5), (), "3 examples to choose from, 5 are shown"),
+        (HarnessTask("gsm8k", "gsm8k", "openai/gsm8k", shots=5), (), "3 examples to choose from, but a prompt shows 5"),
         (HarnessTask("gsm9k", "gsm8k", "openai/gsm8k"), (), "has no task gsm9k in tasks/gsm8k"),
     ],
 )
