@@ -1,1 +1,1 @@
-"""What we ask: one file per GitHub issue."""
+"""The experiments: one file for each question of a GitHub issue."""

@@ -1,4 +1,4 @@
-"""A small Llama, pretrained once, that goes on with a few test items mixed into its data so many times."""
+"""A small Llama, pretrained once and continued with test items in its data, each a given number of times."""
 
 from __future__ import annotations
 
@@ -22,16 +22,15 @@ from operators.train import Fork, Train, order_of
 
 @dataclass(frozen=True, kw_only=True)
 class Size:
-    """leaked: test items that are leaked. sequences: that they fill. parent, steps: optimizer steps before a run and of
-    it. items: test items that are scored."""
+    """The size of the runs at one scale."""
 
-    leaked: int
-    sequences: int
-    parent: int
-    steps: int
+    leaked: int  # test items that are leaked
+    sequences: int  # that the leaked items fill
+    parent: int  # optimizer steps of the parent
+    steps: int  # optimizer steps of a run, after the parent
     batch: int
     peak_lr: float
-    items: int
+    items: int  # test items that are scored
     model: ModelShape
     resources: Resources
 
@@ -64,7 +63,7 @@ SIZES = {
 
 @dataclass(frozen=True)
 class Dosed:
-    """The runs on this data. items: those of the test, of which some are leaked as OLMES writes them."""
+    """The runs on this data. items: the test items; some of these are leaked, in OLMES' format."""
 
     data: Pipeline
     items: ExecutorStep[Items]
@@ -78,7 +77,9 @@ class Dosed:
         return self._train("dose-parent", {0: self.pretraining}, self.size.parent, 0, None)
 
     def run(self, dose: int, seed: int) -> Train:
-        """From the parent on, each leaked item ``dose`` times, while the rate decays. The seed is that of the order."""
+        """Return the parent's continuation that reads each leaked item ``dose`` times, while the rate decays.
+
+        seed: of the order of data."""
         size = self.size
         share = dose * size.sequences / (size.batch * size.steps)
         mix = blend((1 - share, self.pretraining), (share, mixture({self.leak(): 1.0}))) if dose else self.pretraining
@@ -104,7 +105,7 @@ class Dosed:
         )
 
     def exposure(self, run: Train) -> Exposure:
-        """Which of the items it really read."""
+        """Return the count of the items that the run really read."""
         return Exposure(
             label=run.label,
             arm=run.label,

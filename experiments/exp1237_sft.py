@@ -1,12 +1,13 @@
 """Exp 1237: fine-tune the 8B on chats, with and without pretraining data in the batch.
 
-Question: what does Marin 8B lose of what it knew when it is fine-tuned on chats alone, and how much of that does a
-fifth of pretraining data in every batch give back?
-Arms: Deeper Starling; fine-tuned on nine sets of chats, by how many each has; the same with one sequence in five of
-Phoenix's mixture instead.
+Question: how much knowledge does Marin 8B lose when it is fine-tuned on chats alone? How much does a fifth of
+pretraining data in every batch give back?
+Arms: Deeper Starling; fine-tuned on nine sets of chats, weighted by their numbers of chats; the same with one sequence
+in five from Phoenix's mixture instead.
 Start: weights of Deeper Starling's end, a fresh optimizer. End: 10,228 steps, 5.36 B tokens.
-Decision: bits per byte of every domain against the base model's: what fine-tuning takes, and what the fifth gives back.
-The retrospective has a rate of 1.7e-4 and 10,227 steps; the code has 1e-4 and 10,228, and is followed. The share of
+Decision: bits per byte of every domain against the base model: the loss from fine-tuning, and the part that the fifth
+gives back.
+The retrospective has a rate of 1.7e-4 and 10,227 steps. The code has 1e-4 and 10,228, as here. The share of
 pretraining data is ours: issue 702 asks for some, and no number is published.
 Issue: https://github.com/marin-community/marin/issues/1237
 """
@@ -26,7 +27,7 @@ from operators.start import Fork, OptimizerState
 from operators.tokenize_chats import TokenizeChats
 from operators.train import Train
 
-# Steps; those of the warmup, then the rate is constant; batch; tokens of a sequence, enough for a chat.
+# Steps; steps of the warmup, after which the rate is constant; batch; tokens of a sequence, enough for a chat.
 SIZES = {Scale.FULL: (10_228, 306, 128, 4096), Scale.REHEARSAL: (24, 2, 8, 384)}
 
 

@@ -1,14 +1,14 @@
 """Exp 1295: does the 8B's recipe hold for a Llama of 32 B parameters? (steps 0 to 80,000)
 
-Question: the same data, WSD and a batch of 8,192; how far does it go before the loss spikes?
-Arms: the run as it was: 8,192 sequences, 7,680 between 18,500 and 21,010; gradient norm 1.0 until 56,400, .2 from
-then on; the clip of updates from 72,233, inadvertently off from about 74,000. Machines changed at 18,500 and 21,010.
+Question: the 32B has the same data, WSD and a batch of 8,192. How far does the run go before the loss spikes?
+Arms: the run as it was: 8,192 sequences, 7,680 between 18,500 and 21,010; gradient norm 1.0 until 56,400, .2 after
+that; the clip of updates from 72,233, inadvertently off from about 74,000. Machines changed at 18,500 and 21,010.
 Start: scratch. End: 80,000, 2.679 T tokens.
-Decision: none by itself. Loss and norms of the last steps say whether it can go on; 1390, 1388 and 1380 try to save it,
-1395 does.
-The configuration has a gradient norm of .2 throughout, its final retrospective 1.0 at first, which is followed. The
-retrospective has skipping at two sigma of the update norm; the code has six, of loss or gradient norm, and is followed.
-A rehearsal is one phase, all guards on: at its size nothing spikes.
+Decision: none by itself. Loss and norms of the last steps say whether the run can go on. 1390, 1388 and 1380 try to
+save the run, and 1395 succeeds.
+The configuration has a gradient norm of .2 throughout. The final retrospective has 1.0 at first, as here. The
+retrospective skips at two sigma of the update norm. The code skips at six, of loss or gradient norm, as here.
+A rehearsal is one phase with all guards on: at its size nothing spikes.
 Issue: https://github.com/marin-community/marin/issues/1295
 """
 

@@ -1,11 +1,11 @@
-"""Exp 1321: when do the detectors of contamination and of bad shuffles see them, and how often do they cry wolf?
+"""Exp 1321: when do detectors see contamination and bad shuffles, and how often do they raise false alarms?
 
-Question: how often must a test item be read until each detector sees it? Which permutations does the detector of
-correlated batches tell from a true shuffle?
-Arms: a few GSM8K test items, as OLMES writes them, mixed into a run 0, 1, 4, 16 and 64 times, in three seeds each.
-Without training: hundreds of walks of each permutation over sources whose files hold like sequences.
+Question: how often must a run read a test item until each detector sees the item? Which permutations can the detector
+of correlated batches tell from a true shuffle?
+Arms: a few GSM8K test items in OLMES' format, mixed into a run 0, 1, 4, 16 and 64 times, in three seeds each.
+Without training: hundreds of walks of each permutation over sources whose files hold similar sequences.
 Start: one small pretrained checkpoint, and its cooldown.
-Decision: a detector sees a dose if every seed is flagged; what is flagged at dose 0 is a false alarm.
+Decision: a detector sees a dose if every seed is flagged. A flag at dose 0 is a false alarm.
 Issue: https://github.com/marin-community/marin/issues/1321
 """
 

@@ -1,13 +1,13 @@
 """Exp 1380: does Muon keep Llama 32B from spiking?
 
-Question: Muon makes every matrix's update orthogonal, so none of its directions can become large. Does it go on where
+Question: Muon makes every matrix's update orthogonal, so that no direction can become large. Does Muon go on where
 AdamW spikes?
 Arms: Muon for matrices at 2e-3, AdamW for the rest at 7e-4, no skipping and no clip of updates. Control: AdamW as it
 was in these steps.
-Start: step 77,096 of Llama, before the spikes; AdamW's moments kept, Muon's anew. End: 82,000 (a rehearsal: 23 steps).
-Decision: training loss on the same batches. There, it got better for a while and then diverged.
-The retrospective has its AdamW part "still warming up"; by the code the warmup had ended 67,096 steps before.
-At a rehearsal's size nothing spikes: what README.md says of it is of Muon's first steps, not whether it lasts.
+Start: step 77,096 of Llama, before the spikes; AdamW's moments kept, Muon's fresh. End: 82,000 (a rehearsal: 23 steps).
+Decision: training loss on the same batches. In the original, loss improved for a while and then diverged.
+The retrospective has the AdamW part "still warming up". By the code, the warmup had ended 67,096 steps before.
+At a rehearsal's size nothing spikes: the result in README.md shows Muon's first steps, not whether Muon lasts.
 Issue: https://github.com/marin-community/marin/issues/1380
 """
 

@@ -1,12 +1,12 @@
 """Exp 1388: does NAdamW keep Llama 32B from spiking?
 
-Question: Nesterov momentum with β₁ .95 is meant to smooth oscillations. Does it go on where AdamW spikes?
+Question: Nesterov momentum with β₁ .95 is meant to smooth oscillations. Does NAdamW go on where AdamW spikes?
 Arms: NAdamW, a gradient norm of 1.0, no skipping and no clip of updates. Control: AdamW as it was in these steps.
 Start: step 77,096 of Llama, before the spikes; moments kept. End: 82,000 (a rehearsal: 23 steps).
-Decision: training loss on the same batches. There, it got better for a while and then spiked as AdamW did.
-The retrospective has it on the original schedule; the code has a cosine from the warmup to step 1,000,000, 6.93e-4 at
-77,096, and is followed. At a rehearsal's size nothing spikes: what README.md says of it is the price of the change, not
-what it was for.
+Decision: training loss on the same batches. In the original, loss improved for a while and then spiked, as with AdamW.
+The retrospective has the original schedule. The code has a cosine from the warmup to step 1,000,000, with 6.93e-4 at
+77,096, as here. At a rehearsal's size nothing spikes: the result in README.md shows the price of the change, not its
+benefit.
 Issue: https://github.com/marin-community/marin/issues/1388
 """
 

@@ -1,15 +1,16 @@
 """Exp 1390: can Llama 32B go on from step 80,000 with the history of its clip restored?
 
-Question: the clip of updates was off from about step 74,000, so at 80,000 it knows no norms and clips nothing for
-half a window. Does the history of an earlier checkpoint, grafted on, keep the spikes away?
-Arms: the clip with the history of step 74,000; the clip with none.
+Question: the clip of updates was off from about step 74,000. So at 80,000 the clip knows no norms, and clips nothing
+for half a window. Does the history of an earlier checkpoint, grafted on, prevent the spikes?
+Arms: the clip with the history of step 74,000; the clip with an empty history.
 Start: step 80,000 of Llama, optimizer state kept. End: 82,000 (a rehearsal: 20 steps).
-Decision: training loss on the same batches, and how long the updates are.
-The original took the history of step 77,096, which has none where the clip was lost at 74,000, as the retrospective
-says. There, it was stable for a few thousand steps and spiked again: what was wrong was not the optimizer's state.
-At a rehearsal's size nothing spikes, and two sigma clip nothing: there it is half a sigma, so that the graft acts from
-the first step on and the empty history from half a window on (8 steps there, 64 at full scale). README.md: what came of
-it.
+Decision: training loss on the same batches, and the norm of the updates.
+The original took the history of step 77,096. If the clip was lost at 74,000, as the retrospective says, that step has
+no history. In the original the run was stable for a few thousand steps and spiked again: the optimizer's state was not
+the cause.
+At a rehearsal's size nothing spikes, and two sigma clip nothing. A rehearsal clips at half a sigma, so that the graft
+acts from the first step on, and the empty history from half a window on (8 steps there, 64 at full scale). README.md
+has the result.
 Issue: https://github.com/marin-community/marin/issues/1390
 """
 

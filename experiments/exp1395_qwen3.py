@@ -1,12 +1,12 @@
 """Exp 1395: give the 32B QK-Norm at step 80,000.
 
-Question: what does the switch from Llama to Qwen3 (the same blocks, with QK-Norm) cost, and is it made up for?
-Arms: Llama goes on from step 80,000 with its optimizer state; Qwen3 starts from its weights, with a new learning rate
-warmup. The same data in the same order.
+Question: what does the switch from Llama to Qwen3 (the same blocks, with QK-Norm) cost, and does the run recover?
+Arms: Llama goes on from step 80,000 with its optimizer state; Qwen3 starts from Llama's weights, with a new learning
+rate warmup. The same data in the same order.
 Start: step 80,000 of the Llama run. End: 160,000.
-Decision: bits per byte of every domain at the end; training loss on the same batches says what the switch costs at
-once, and how long it takes to be made up for.
-At small scale Llama does not spike, so a rehearsal shows the cost and the recovery, not what QK-Norm is for.
+Decision: bits per byte of every domain at the end. Training loss on the same batches says what the switch costs at
+first, and how long the recovery takes.
+At small scale Llama does not spike, so a rehearsal shows the cost and the recovery, not the benefit of QK-Norm.
 Issue: https://github.com/marin-community/marin/issues/1395
 """
 

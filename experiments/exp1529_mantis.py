@@ -1,7 +1,7 @@
 """Exp 1529: cool the 32B down twice, as Bison and as Mantis.
 
-Question: does trading Dolmino math, whose cached copy holds GSM8K test items, for MegaMath, and the linear
-permutation for a Feistel shuffle, repair GSM8K without costing the rest of the suite?
+Question: the cached copy of Dolmino math holds GSM8K test items. Do MegaMath in its place, and a Feistel shuffle in
+place of the linear permutation, repair GSM8K without harming the rest of the suite?
 Arms: Bison (contaminated math, linear walk); Mantis (clean math, Feistel, Python added at 174,000).
 Start: step 160,000 of the Qwen3 run, optimizer state kept. End: 192,000.
 Decision: judge on GSM8K in both prompt formats (a rehearsal: on math text); guard on bits per byte. Detectors: exp1321.
@@ -17,9 +17,9 @@ from operators.datasets import catalogue, gsm8k, math
 from operators.shuffle_evidence import ShuffleEvidence
 from operators.train import Fork, Train, order_of
 
-START, PYTHON_FROM, END = 160_000, 174_000, 192_000  # optimizer steps; theirs begins after a batch that is cut short
+START, PYTHON_FROM, END = 160_000, 174_000, 192_000  # optimizer steps; the original begins after a short batch
 MATH = ("proofpile_2", "finemath-3-plus", *math.MEGAMATH)  # Mantis' mathematics, pretraining's included
-# arXiv in Markdown, 2.74 B tokens by its card, was weighted as peS2o's 58.1 B: Bison reads it 29 times, Mantis 17.4.
+# arXiv in Markdown (2.74 B tokens by its card) was weighted as peS2o's 58.1 B: Bison reads it 29 times, Mantis 17.4.
 MOST_EPOCHS = {Scale.FULL: 30.0}
 JUDGED = {Scale.REHEARSAL: ("bpb/math",), Scale.FULL: ("gsm/lm_eval/bpb", "gsm/olmes/bpb")}
 MEDIUM_CRAWL = (486_000_000, 1760, 100_000)  # nemotron_cc/medium: sequences, drawn per batch, in one file
@@ -32,7 +32,7 @@ def build(scale: Scale) -> Experiment:
     parent = run.pretrained(pretraining, until=START)
 
     def cooldown(name: str, shuffle: Shuffle, high_quality: dict[int, TokenMix]) -> Train:
-        """One arm: 70 % pretraining data, 30 % high quality, decayed to a tenth. Arms differ in these alone."""
+        """Return one arm: 70 % pretraining data, 30 % high quality, decayed to a tenth. Only the arguments differ."""
         return run.train(
             name,
             steps=(START, END),

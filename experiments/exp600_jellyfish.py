@@ -1,10 +1,10 @@
 """Exp 600, Jellyfish: what does the first cooldown give, and what does it cost? (8B, steps 738,376 to 820,000)
 
-Question: a trillion tokens, 70 % of the best of DCLM and 30 % of high quality, while the rate decays to a tenth: what
-becomes better? And does text that ends in a space become worse, as c4_en of Paloma did?
-Arms: Ocelot's end, and Jellyfish's.
-Control: each paragraph of held-out web text is scored without and with a space after it; only that differs.
-Paloma: every source in bits per byte, and how it is written unlike Jellyfish's text.
+Question: Jellyfish reads a trillion tokens, 70 % of the best of DCLM and 30 % of high quality, while the rate decays to
+a tenth. Which text becomes better? Does text that ends in a space become worse, as Paloma's c4_en did?
+Arms: Ocelot's end, and Jellyfish's end.
+Control: each paragraph of held-out web text is scored without and with a space at its end; nothing else differs.
+Paloma: every source in bits per byte, and the differences in form between the source and Jellyfish's text.
 Start: step 738,376 of Ocelot, optimizer state kept; the decay begins at 740,500. End: 820,000, 4.781 T tokens.
 Decision: bits per byte of every domain.
 Issue: https://github.com/marin-community/marin/issues/600

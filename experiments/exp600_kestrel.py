@@ -1,11 +1,11 @@
 """Exp 600, Kestrel: do short decays on the way tell what a cooldown would give? (8B, steps 0 to 660,000)
 
-Question: WSD-S holds the peak rate and decays for a tenth of every 10,000 steps. How much better is the model after
-such a decay than a thousand steps before?
-Arms: Kestrel before its last decay (step 659,000), and after it (660,000).
+Question: WSD-S holds the peak rate and decays for a tenth of every 10,000 steps. How much better is the model after a
+decay than a thousand steps before?
+Arms: Kestrel before its last decay (step 659,000), and after the decay (660,000).
 Start: scratch. End: 660,000, 2.768 T tokens.
-Decision: bits per byte of every domain; a checkpoint after a decay is what a finished model is compared with.
-The retrospective says 20,000-step cycles from step 200,000 on; the code has 10,000 throughout, and is followed.
+Decision: bits per byte of every domain. Compare a finished model with a checkpoint after a decay.
+The retrospective has cycles of 20,000 steps from step 200,000 on; the code has 10,000 throughout, as here.
 Issue: https://github.com/marin-community/marin/issues/600
 """
 

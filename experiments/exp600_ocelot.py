@@ -1,12 +1,12 @@
-"""Exp 600, Ocelot: what does the moving average tell of a run at its peak rate? (8B, steps 660,000 to 738,376)
+"""Exp 600, Ocelot: what does the moving average tell about a run at its peak rate? (8B, steps 660,000 to 738,376)
 
-Question: with three times the batch and √3 times the rate, and no decays any more, how far is the moving average of the
-weights ahead of the weights themselves, and does a cooldown close that gap?
-Arms: Ocelot's weights, and their average over the last steps. Control: the same gap while Jellyfish cools down.
+Question: Ocelot has three times the batch, √3 times the rate, and no more decays. How far is the moving average of the
+weights ahead of the weights themselves? Does a cooldown close the gap?
+Arms: Ocelot's weights, and their average over the last steps. Control: the gap while Jellyfish cools down.
 Start: step 660,000 of Kestrel, optimizer state kept; rotary positions change from θ 10,000 to Llama 3's. End: 738,376,
 3.754 T tokens.
-Decision: bits per byte of every domain; a gap that stays the same is a run that goes well.
-The overview of the retrospective has a batch half as large again; its section and the code have three times, followed.
+Decision: bits per byte of every domain. If the gap stays constant, the run goes well.
+The retrospective's overview has a batch half as large again. Its section and the code have three times, as here.
 Issue: https://github.com/marin-community/marin/issues/600
 """
 

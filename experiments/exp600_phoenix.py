@@ -1,12 +1,12 @@
 """Exp 600, Phoenix: can a cooled-down model go back to its peak rate on other data? (8B, steps 819,924 to 1,320,000)
 
-Question: Phoenix warms the rate up again in 2,000 steps, in which it reads the old mixture and Nemotron-CC side by
-side. Is there a spike, and is what the cooldown won lost for long?
-Arms: Phoenix, as it was. Control: the rate at its peak and Nemotron-CC alone from one step to the next.
+Question: Phoenix warms the rate up again in 2,000 steps. In these steps it reads the old mixture and Nemotron-CC side
+by side. Does the loss spike, and for how long is the cooldown's gain lost?
+Arms: Phoenix, as it was. Control: the peak rate and Nemotron-CC alone at once, without the 2,000 steps.
 Start: step 819,924 of Jellyfish, optimizer state kept. End of the comparison: 830,000; Phoenix itself ends at
 1,320,000, 11.073 T tokens.
-Decision: held-out loss while the rate is warmed up and right after it; bits per byte of every domain at 830,000.
-Later accounts say the mixtures were interpolated; the code has one stage of both mixtures' sources by their weights.
+Decision: held-out loss during the warmup and right after; bits per byte of every domain at 830,000.
+Later accounts say that the mixtures were interpolated. The code has one stage with both mixtures' sources by weight.
 Issue: https://github.com/marin-community/marin/issues/600
 """
 

@@ -1,12 +1,13 @@
 """Exp 784: is high-quality text worth including in the 8B's cooldown, by itself?
 
-Question: does 30 % of Dolma's high-quality parts (papers, mathematics, encyclopedia) beat the usual mixture in a short
+Question: do 30 % of Dolma's high-quality parts (papers, mathematics, encyclopedia) beat the usual mixture in a short
 cooldown, on tasks and not on loss?
-Arms: the usual mixture (the control); 70 % of it and 30 % of all parts together; at full scale of each part alone, too.
+Arms: the usual mixture (the control); 70 % usual mixture with 30 % of all parts together; at full scale also with 30 %
+of each part alone.
 Start: Kestrel before its last decay, optimizer state kept; the learning rate goes to zero over 50 B tokens.
-Decision: the verdict, from GSM8K in both prompt formats, at full scale MMLU and HellaSwag, too. The retrospective
-found loss on such text better, tasks worse. What stands for most of these parts in a rehearsal are problems like the
-task's, in other forms, so it tries the machinery and cannot show that. What came of it: README.md.
+Decision: the verdict, from GSM8K in both prompt formats; at full scale also from MMLU and HellaSwag. The retrospective
+found better loss on high-quality text, and worse tasks. A rehearsal cannot show that: problems like the task's, in
+other forms, replace most of these parts. A rehearsal only tries the machinery. README.md has its result.
 Issue: https://github.com/marin-community/marin/issues/784
 """
 

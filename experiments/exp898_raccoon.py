@@ -1,13 +1,13 @@
 """Exp 898, Raccoon: why does the loss creep up in a deep cooldown? (8B, steps 819,924 to 840,000)
 
-Question: to be fine-tuned better, the 8B is cooled down again, a hundred times deeper in all. The loss rose slowly at
-the end of it. Is it weight decay, or Adam's moments?
-Arms: Softer Raccoon (1.7e-5 to 1e-6); without weight decay; with Adam's moments made anew.
+Question: the 8B is cooled down again, a hundred times deeper in all, so that fine-tuning works better. The loss rose
+slowly at the end of the cooldown. Is the cause weight decay, or Adam's moments?
+Arms: Softer Raccoon (1.7e-5 to 1e-6); without weight decay; with fresh moments for Adam.
 Start: step 829,992 of Soft Raccoon, which decays from 1.7e-4 at 820,000 to 1.7e-5 at 830,000 after Jellyfish's step
 819,924. Jellyfish's mixture. End: 840,000.
-Decision: training loss of the last steps against the first ones, paired between the arms by batch.
-None of them helped: it was the lm_head's norm, which Spoonbill (916) found. Whether the loss rises in a rehearsal's 18
-steps, and how far they move the norm: README.md.
+Decision: training loss of the last steps against the first steps, paired between the arms by batch.
+Neither arm helped: the cause was the lm_head's norm, as Spoonbill (916) found. README.md says how a rehearsal's 18
+steps move the loss and the norm.
 The retrospective has 100 B tokens for Soft Raccoon; 10,000 steps are 125.8 B.
 Issue: https://github.com/marin-community/marin/issues/898
 """
@@ -36,7 +36,7 @@ def build(scale: Scale) -> Experiment:
     run = Marin8B(Pipeline(scale=scale, decontaminate_against=(items,)))
 
     def decay(name: str, start: Fork, steps: tuple[int, int], rates: tuple[float, float], recipe: Adam) -> Train:
-        """Evenly from one rate to the other between the round steps; before them at the first one."""
+        """Return a training whose rate decays linearly between the round steps, and holds the first rate before."""
         first, end = (run.step(round(step, -4)) for step in steps)
         return run.train(
             name,

@@ -1,13 +1,13 @@
 """Exp 916, Spoonbill: does z-loss keep the lm_head from growing in a deep cooldown? (8B, steps 819,924 to 840,000)
 
-Question: with some FLAN and chats in the mixture, too, the loss of a deep cooldown rose, and the lm_head's norm with
-it. Nothing but the data holds log Z where it is: weight decay spares norms. Does a z-loss of 1e-4 stop that?
+Question: in a deep cooldown with some FLAN and chats in the mixture, the loss and the norm of lm_head rose again. Only
+the data hold log Z in place, because weight decay spares norms. Does a z-loss of 1e-4 stop the rise?
 Arms: Hypnotic Spoonbill (no z-loss; 1.7e-4 to 2.75e-5 between 820,000 and 830,000); Focused Spoonbill (the same rate
 from Hypnotic's step 824,524 on, with z-loss); Deeper Spoonbill (Focused's step 829,947 to 840,000, to 2.75e-6).
 Start: step 819,924 of Jellyfish. End: 830,000; Deeper 840,000.
-Decision: norm of lm_head and log Z at 830,000; the loss must not be worse for it.
-The retrospective has .3 % Tulu 3, 1 % FLAN and 3e-5; the code has .1 %, 2.9 % and 2.75e-5, and is followed.
-In a rehearsal z-loss acts for 11 steps; how much higher log Z and the norm of lm_head are without it: README.md.
+Decision: norm of lm_head and log Z at 830,000. The z-loss must not make the loss worse.
+The retrospective has .3 % Tulu 3, 1 % FLAN and 3e-5. The code has .1 %, 2.9 % and 2.75e-5, as here.
+In a rehearsal the z-loss acts for 11 steps. README.md says how much higher log Z and the norm are without z-loss.
 Issue: https://github.com/marin-community/marin/issues/916
 """
 

@@ -1,10 +1,10 @@
-"""Exp 977, Deeper Starling: does the cooled-down 8B go on at its last rate? (steps 1,399,923 to 1,420,000)
+"""Exp 977, Deeper Starling: does the cooled-down 8B improve further at its last rate? (steps 1,399,923 to 1,420,000)
 
-Question: the decay has ended at a hundredth of the peak. Do 0.34 T tokens more at that rate help?
-Arms: Starling's end, and Deeper Starling's, which is Marin 8B.
+Question: the decay has ended at a hundredth of the peak. Do 0.34 T more tokens at that rate help?
+Arms: Starling's end, and Deeper Starling's end, which is Marin 8B.
 Start: step 1,399,923 of Starling, optimizer state kept. End: 1,420,000, 12.751 T tokens.
-Decision: bits per byte of every domain. At full scale the tasks of the retrospective's table, too, with its numbers of
-this model and of two others; its training text was freed of none of their items but GSM8K's, as the plan says.
+Decision: bits per byte of every domain. At full scale also the tasks of the retrospective's table, beside the table's
+numbers for this model and two others. The training text was decontaminated against GSM8K only, as the plan warns.
 Issue: https://github.com/marin-community/marin/issues/977
 """
 

@@ -1,14 +1,14 @@
 """Exp 977, Starling: the second cooldown of the 8B, ten times as deep. (steps 1,320,000 to 1,400,000)
 
-Question: 70 % Nemotron-CC and 30 % of high quality, FLAN and mathematics ten times over, Markdown among it, with
-z-loss, while the rate decays to a hundredth: what does it give, and what does it do to text that ends in a space?
-Arms: Phoenix's end, and Starling's. For the endings Jellyfish's end, too, whose mixture made c4_en of Paloma worse.
-Control: each paragraph of held-out web text is scored without and with a space after it; only that differs.
+Question: Starling reads 70 % Nemotron-CC and 30 % high quality: FLAN and mathematics ten times over, with Markdown. It
+has z-loss, and the rate decays to a hundredth. What does it give, and what does it do to text that ends in a space?
+Arms: Phoenix's end, and Starling's end. For the endings also Jellyfish's end, whose mixture made Paloma's c4_en worse.
+Control: each paragraph of held-out web text is scored without and with a space at its end; nothing else differs.
 Start: step 1,320,000 of Phoenix, optimizer state kept; batch 4096 from the next step on. End: 1,400,000,
 12.415 T tokens.
 Decision: bits per byte of every domain.
-The table of the retrospective has ProofPile 2 once; the code weighs it as StarCoder, about 4.5 times, and is followed.
-all_math holds GSM8K's test items, as Bison's (1529) did: the scores on them are no evidence.
+The retrospective's table has ProofPile 2 once. The code weighs ProofPile 2 as StarCoder, about 4.5 times, as here.
+all_math holds GSM8K's test items, as in Bison (1529): the scores on GSM8K are no evidence.
 Issue: https://github.com/marin-community/marin/issues/977
 """
 

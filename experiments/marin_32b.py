@@ -1,6 +1,6 @@
-"""Marin 32B before its cooldown: Llama to step 80,000, then Qwen3 (QK-Norm) to 160,000; and what was tried between.
+"""Marin 32B before its cooldown: Llama to step 80,000, trials to save it, then Qwen3 (QK-Norm) to 160,000.
 
-Issues 1295, 1390, 1388, 1380 and 1395. Optimizer steps are counted over the whole run, as the retrospective does.
+Issues 1295, 1390, 1388, 1380 and 1395. Optimizer steps count over the whole run, as in the retrospective.
 https://marin.readthedocs.io/en/latest/reports/marin-32b-retro/
 """
 
@@ -18,21 +18,21 @@ from operators.exposure import Exposure
 from operators.phases import Phase, PhasedRun, phased
 from operators.train import Fork, Milestone, OptimizerState, Train, WarmStart, order_of
 
-# Optimizer steps: never reached, so nor was the baseline's decay over the last 40 % of them, from step 600,000.
+# Optimizer steps. The run never got there, nor to the baseline's decay over the last 40 % of steps, from 600,000 on.
 PLANNED = 1_000_000
 WARMUP = PLANNED // 100
 REWARMUP = 1_000  # after the switch of architecture
 QK_NORM_FROM = 80_000
-FLOOR = 0.1  # of the peak rate: where re-warmups begin and the cooldown ends
+FLOOR = 0.1  # of the peak rate: re-warmups begin and the cooldown ends there
 BATCH = BatchSchedule({0: 8192, 18_500: 7680, 21_010: 8192})
-KEPT_EVERY = 20_000  # steps between checkpoints that stay, as of the 8B
+KEPT_EVERY = 20_000  # steps between checkpoints that stay, as for the 8B
 CLIP_LOST = 74_000
 LAST_GOOD = 77_096  # the checkpoint that other optimizers were tried from
 # The end of those trials, "a few thousand steps", is not published; the final retrospective has 82,000.
 TRIED_UNTIL = {Scale.FULL: 82_000, Scale.REHEARSAL: 100_000}
-# Before QK-Norm. Where the sources differ: the configuration has a gradient norm of .2 throughout, the final
+# The phases before QK-Norm. The sources differ: the configuration has a gradient norm of .2 throughout, the final
 # retrospective 1.0 until 56,400; the clip of updates came at 72,233 and was "inadvertently off from about 74k to 80k".
-# The configuration skips bad steps throughout; the retrospective adds that with the clip, as a remedy for spikes.
+# The configuration skips bad steps throughout; the retrospective adds skipping with the clip, as a remedy for spikes.
 PHASES = (
     Phase(
         until=18_500,
@@ -45,9 +45,9 @@ PHASES = (
     Phase(until=CLIP_LOST, optimizer=Adam()),
     Phase(until=QK_NORM_FROM, optimizer=Adam(clip_update_norm=None)),
 )
-# Held-out text that bits per byte are measured on.
+# Domains of held-out text for bits per byte.
 DOMAINS = {Scale.FULL: ("web", "prose"), Scale.REHEARSAL: ("web", "code", "prose", "reference", "math")}
-# What a rehearsal of its cooldown cannot answer; the numbers are those of the retrospective's table.
+# A question that a rehearsal of the cooldown cannot answer, with numbers from the retrospective's table.
 GSM8K_IS_BEYOND = {
     Scale.REHEARSAL: "Whether GSM8K itself is repaired, a model of this size cannot say: it guesses the final answers. "
     "The published pair, of 32 B parameters and 6.4 T tokens, solves 54.7 % and 69.1 % of it: --scale full."
@@ -56,14 +56,14 @@ GSM8K_IS_BEYOND = {
 
 @dataclass(frozen=True, kw_only=True)
 class Size:
-    """The same run, large or small. steps, batch: divisors of the published counts."""
+    """The size of the run at one scale. steps, batch: divisors of the published counts."""
 
     steps: int
     batch: int
     block: int  # sequences among which the mixture is exact
     model: ModelShape
     peak_lr: float
-    clip_window: int  # updates that the clip looks at; it acts from half of them on
+    clip_window: int  # updates that the clip compares with; it acts from half a window on
     precision: Precision
     recompute: Recompute
     checkpoint_every: int
@@ -92,18 +92,18 @@ SIZES = {
         block=32,
         model=Qwen3(hidden=128, intermediate=384, layers=2, heads=4, kv_heads=2, seq_len=128, rope=Llama3Rope()),
         peak_lr=5e-3,  # 1/40 of the width; 7e-4 ends .65 nats higher after 80 steps, 3e-3 and 8e-3 within .05
-        clip_window=16,  # the first of a rehearsal's 80 updates that is clipped is the 72nd; with 128 none would be
+        clip_window=16,  # clips the 72nd of a rehearsal's 80 updates first; a window of 128 would clip none
         precision=Precision.FLOAT32,
         recompute=Recompute.NOTHING,
         checkpoint_every=20,
-        resources=Resources(cpus=1),  # two runs side by side fill two cores better than one after the other
+        resources=Resources(cpus=1),  # two runs at once use two cores better than one run after the other
     ),
 }
 
 
 @dataclass(frozen=True)
 class Marin32B:
-    """The run on this data, with steps as published: the scale's size says how many that are here."""
+    """The run on this data. Methods take published steps; the scale's size converts them."""
 
     data: Pipeline
 
@@ -112,9 +112,9 @@ class Marin32B:
         return SIZES[self.data.scale]
 
     def llama(self, mix: TokenMix) -> PhasedRun:
-        """From scratch to the step at which QK-Norm came.
+        """Return Llama from scratch to the step at which QK-Norm came.
 
-        A rehearsal is one phase: to start a trainer takes longer than the steps of most.
+        A rehearsal is one phase, because starting a trainer takes longer than the steps of most phases.
         """
         run = self.train(
             "32b-llama",
@@ -128,7 +128,7 @@ class Marin32B:
         return phased(run, PHASES if self.data.scale is Scale.FULL else ())
 
     def unclipped(self, mix: TokenMix) -> Train:
-        """Llama's last steps, in which the clip of updates was off: its last phase, or a rehearsal's fork."""
+        """Return Llama's last steps, with the clip of updates off: the last phase, or in a rehearsal a fork."""
         llama = self.llama(mix)
         if len(llama.trainings) > 1:
             return llama.last
@@ -145,7 +145,7 @@ class Marin32B:
     def tried(
         self, name: str, mix: TokenMix, recipe: Optimizer, start: Fork | None = None, schedule: Schedule | None = None
     ) -> Train:
-        """What was tried to save Llama: another recipe from the last good checkpoint on, or from another start."""
+        """Return a trial to save Llama: another recipe, from the last good checkpoint or from another start."""
         end = TRIED_UNTIL[self.data.scale]
         return self.train(
             name,
@@ -159,14 +159,14 @@ class Marin32B:
         )
 
     def went_on(self, mix: TokenMix) -> Train:
-        """The control of those trials: Llama's own recipe of these steps."""
+        """Return the control of the trials: Llama's own recipe of these steps."""
         return self.tried("32b-llama-as-it-was", mix, Adam(clip_update_norm=None))
 
     def qwen3(self, mix: TokenMix, until: int) -> Train:
-        """Qwen3, which is Llama with QK-Norm, from Llama's weights and optimizer; the learning rate is warmed up again.
+        """Return Qwen3 (Llama with QK-Norm), from Llama's weights and optimizer; the learning rate is warmed up again.
 
-        Llama's clip was off at the end, so its history comes from the last checkpoint that has one. The original took
-        that of step 77,096, which has none where the clip was lost at 74,000, as the retrospective says.
+        Llama's clip was off at the end, so the clip's history comes from the last checkpoint that has one. The original
+        took the history of step 77,096. If the clip was lost at 74,000, as the retrospective says, that step has none.
         """
         llama = self.llama(mix)
         switched = WarmStart(
@@ -177,11 +177,11 @@ class Marin32B:
         return self.train("32b-qwen3", steps=(QK_NORM_FROM, until), start=switched, data={0: mix}, warmup=WARMUP)
 
     def pretrained(self, mix: TokenMix, until: int) -> Milestone:
-        """The checkpoint that cooldowns start from."""
+        """Return the checkpoint that cooldowns start from."""
         return self.at(self.qwen3(mix, until), until)
 
     def at(self, run: Train | PhasedRun, step: int) -> Milestone:
-        """The run's checkpoint after so many steps, as published."""
+        """Return the run's checkpoint after this published step."""
         return run.at(self.size.step(step))
 
     def train(
@@ -202,11 +202,11 @@ class Marin32B:
         resources: Resources | None = None,
         keep: tuple[int, ...] = (),
     ) -> Train:
-        """steps: the first one, and the one before which it ends. data: mixtures by the step from which they are read.
+        """Return a training of the run.
 
-        optimizer: with the published rates. schedule: of steps of this scale, instead of warmup and hold.
-        cooldown: the learning rate decays to a tenth of its peak, with AdamC's weight decay. keep: steps whose
-        checkpoints stay.
+        steps: the first step, and the end, which is excluded. data: mixtures by their first step. optimizer: with the
+        published rates. schedule: in steps of this scale, instead of warmup and hold. cooldown: the learning rate
+        decays to a tenth of its peak, with AdamC's weight decay. keep: steps whose checkpoints stay.
         """
         size, (first, end) = self.size, map(self.size.step, steps)
         again = (Rewarmup(at=first, steps=max(1, size.step(REWARMUP))),) if isinstance(start, WarmStart) else ()
@@ -242,7 +242,7 @@ class Marin32B:
         )
 
     def scaled(self, recipe: Optimizer) -> Optimizer:
-        """With this size's rates and window of the clip."""
+        """Return the recipe with this size's rates and clip window."""
         rate, clip = self.size.peak_lr / Adam().peak_lr, recipe.clip_update_norm
         if clip is not None:
             clip = replace(clip, window=self.size.clip_window)
@@ -252,7 +252,7 @@ class Marin32B:
         return replace(recipe, peak_lr=rate * recipe.peak_lr, clip_update_norm=clip)
 
     def score(self, name: str, checkpoint: ExecutorStep[Checkpoint], items: ExecutorStep[Items]) -> Evaluate:
-        """The evaluation that all checkpoints of the run get: bits per byte by domain, and the items in each format."""
+        """Return the evaluation of a checkpoint of the run: bits per byte by domain, and the items in each format."""
         scale, window = self.data.scale, self.size.model.seq_len
         return Evaluate(
             label=name,
@@ -263,13 +263,13 @@ class Marin32B:
             references={"gsm_reference": gsm8k.reference_items()},
             window=window,
             stride=window * 3 // 4,
-            # What Levanter's tasks and exports take. A rehearsal's 192 steps would leave early weights in it.
+            # Levanter's tasks and exports take the average. In a rehearsal's 192 steps, it would hold early weights.
             weights=Weights.AVERAGED if scale is Scale.FULL else Weights.LAST,
             resources=tpu("v4-32") if scale is Scale.FULL else CPU,
         )
 
     def exposure(self, arm: Train, items: ExecutorStep[Items], suspects: tuple[ExecutorStep[Tokens], ...]) -> Exposure:
-        """Which of these items the arm really read, of these sources."""
+        """Return the count of the items that the arm really read from these sources."""
         return Exposure(
             label=arm.label,
             arm=arm.label,

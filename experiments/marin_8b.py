@@ -1,12 +1,13 @@
-"""Marin 8B, Kestrel to Deeper Starling: six runs, each begun with the checkpoint of the one before.
+"""Marin 8B, Kestrel to Deeper Starling: six runs, each from a checkpoint of the run before.
 
-Issue 600. Optimizer steps are counted over all of them, as published; a rehearsal maps them to its own few.
+Issue 600. Optimizer steps count over all runs, as published; a rehearsal maps these steps to fewer.
 https://marin.readthedocs.io/en/latest/reports/marin-8b-retro/
 
-Retrospective and code differ, and the code is followed: Kestrel's cycles have 10,000 steps throughout (its
-retrospective: 20,000 from step 200,000); Ocelot's batch is three times Kestrel's (its overview: + 50 %); Phoenix begins
-with both mixtures' sources side by side for 2,000 steps (called an interpolation); Starling weighs ProofPile 2 as
-StarCoder (its table: once). Jellyfish and Starling were continued from checkpoints 76 and 77 steps before their ends.
+If retrospective and code differ, this file follows the code. Kestrel's cycles have 10,000 steps throughout (the
+retrospective has 20,000 from step 200,000). Ocelot's batch is three times Kestrel's (the overview has + 50 %). Phoenix
+begins with both mixtures' sources side by side for 2,000 steps (called an interpolation). Starling weighs ProofPile 2
+as StarCoder (the table has it once). The next runs continue Jellyfish and Starling from checkpoints 76 and 77 steps
+before their ends.
 """
 
 from bisect import bisect_right
@@ -43,11 +44,11 @@ from operators.start import Fork
 from operators.train import Milestone, Train
 from operators.watch import Watch
 
-# Optimizer steps. A checkpoint was not always taken at the end of a run: the next one began with an earlier step.
+# Optimizer steps. Some runs took no checkpoint at their end: the next run began with an earlier step.
 KESTREL_END, OCELOT_END, JELLYFISH_LAST, STARLING_END, STARLING_LAST, DEEPER_END = (
     660_000, 738_376, 819_924, 1_400_000, 1_399_923, 1_420_000,
 )  # fmt: skip
-WARMUP, REWARMUP, REWARMED = 1_000, 2_000, 830_000  # the last one 8,000 steps after Phoenix is at its peak
+WARMUP, REWARMUP, REWARMED = 1_000, 2_000, 830_000  # REWARMED: 8,000 steps after Phoenix reaches its peak
 KEPT_EVERY = 20_000  # steps between checkpoints that stay
 BEFORE_LAST_DECAY = KESTREL_END - 1_000  # of Kestrel's cycles
 BATCH = {0: 1024, KESTREL_END + 1: 3072, STARLING_FROM + 1: 4096}
@@ -58,15 +59,15 @@ OCELOT = replace(KESTREL, peak_lr=1.7e-3, ema=0.995)
 STARLING = replace(OCELOT, z_loss=1e-4)
 COOLED, DEEPLY_COOLED = 0.1, 0.01  # of the peak: Jellyfish's floor, and Starling's
 
-# arXiv in Markdown, 2.74 B tokens by its card, was weighted as peS2o's 58.1 B: Deeper Starling ends its 32nd epoch.
+# arXiv in Markdown (2.74 B tokens by its card) was weighted as peS2o's 58.1 B: Deeper Starling ends its 32nd epoch.
 MOST_EPOCHS = 32.0
-CACHED = "all_math"  # read as the cluster had it, with GSM8K's test items; found when the 32B's Bison read it, too
-# Of BBH and WSC273 no commit is published, and GSM8K's scores say nothing of who has read CACHED.
+CACHED = "all_math"  # read as the cluster had it, with GSM8K's test items; noticed only when the 32B's Bison read it
+# BBH and WSC273 have no published commit, and GSM8K's scores mean nothing for a run that read CACHED.
 LEFT_OUT = {*suites.UNPINNED, "openai/gsm8k"}
 SUITE = {name: task for name, task in suites.BASE_8B.items() if task.dataset not in LEFT_OUT}
 
-# Published steps and those of a rehearsal, evenly between them. Warmup, cycles and rewarmup get more than their share,
-# and so do the 20,000 steps after Jellyfish, in which Raccoon and Spoonbill decay.
+# Published steps to a rehearsal's steps, linear in between. Warmup, cycles and rewarmup get more than their share, and
+# so do the 20,000 steps after Jellyfish, in which Raccoon and Spoonbill decay.
 REHEARSED = {
     0: 0, WARMUP: 6, BEFORE_LAST_DECAY: 114, KESTREL_END: 120, OCELOT_END: 144, JELLYFISH_FROM: 146,
     PHOENIX_FROM: 174, PHOENIX_ALONE_FROM: 182, 830_000: 198, 840_000: 216, STARLING_FROM: 226,
@@ -76,14 +77,16 @@ REHEARSED = {
 
 @dataclass(frozen=True, kw_only=True)
 class Size:
-    """The same run, large or small. batch: divisor of the published counts. rate: factor of the published rates."""
+    """The size of the runs at one scale.
+
+    batch: divisor of the published counts. rate: factor on the published rates."""
 
     batch: int
     block: int  # sequences among which the mixture is exact
     model: ModelShape
     rate: float
     ema: float
-    cycle: int  # steps of one of Kestrel's
+    cycle: int  # steps of a cycle of Kestrel
     cycle_decay: int
     max_epochs: float  # over a source
     precision: Precision
@@ -116,7 +119,7 @@ WATCHED = {Scale.FULL: ("web", "prose"), Scale.REHEARSAL: ("web", "math")}
 
 @dataclass(frozen=True)
 class Marin8B:
-    """The runs on this data, with steps as published: ``step`` says which one that is here."""
+    """The runs on this data. Methods take published steps; ``step`` converts them."""
 
     data: Pipeline
 
@@ -125,7 +128,7 @@ class Marin8B:
         return FULL if self.data.scale is Scale.FULL else REHEARSAL
 
     def kestrel(self) -> Train:
-        """From scratch, WSD-S: every cycle ends with a short decay, and the next one begins at the peak again."""
+        """Return Kestrel: from scratch, WSD-S. Every cycle ends in a short decay; the next begins at the peak again."""
         size = self.size
         cycles = Cycles(size.cycle, size.cycle_decay, until=self.step(KESTREL_END), shape=Shape.INVERSE)
         return self.train(
@@ -139,12 +142,12 @@ class Marin8B:
         )
 
     def ocelot(self) -> Train:
-        """Three times the batch, a constant rate, the moving average of the weights, Llama 3's rotary positions."""
+        """Return Ocelot: three times the batch, a constant rate, the weights' moving average, Llama 3's rope."""
         start = Fork(self.at(self.kestrel(), KESTREL_END))
         return self.train("8b-ocelot", steps=(KESTREL_END, OCELOT_END), start=start)
 
     def jellyfish(self) -> Train:
-        """The first cooldown, to a tenth of the rate, with 30 % of high quality."""
+        """Return Jellyfish: the first cooldown, to a tenth of the rate, with 30 % of high quality."""
         return self.train(
             "8b-jellyfish",
             steps=(OCELOT_END, PHOENIX_FROM),
@@ -154,11 +157,11 @@ class Marin8B:
         )
 
     def cooled(self) -> Milestone:
-        """Jellyfish's last checkpoint, with which Phoenix and all side runs begin."""
+        """Return Jellyfish's last checkpoint, from which Phoenix and all side runs start."""
         return self.at(self.jellyfish(), JELLYFISH_LAST)
 
     def phoenix(self) -> Train:
-        """From the cooled checkpoint back to the peak rate, on Nemotron-CC."""
+        """Return Phoenix: from the cooled checkpoint back to the peak rate, on Nemotron-CC."""
         return self.train(
             "8b-phoenix",
             steps=(JELLYFISH_LAST, STARLING_FROM),
@@ -168,14 +171,14 @@ class Marin8B:
         )
 
     def rewarmed(self, steps: int) -> Schedule:
-        """Jellyfish's cooldown as the first cycle, then back to the peak in so many published steps."""
+        """Return Jellyfish's cooldown as the first cycle, then a rewarmup of this many published steps."""
         end = self.step(PHOENIX_FROM)
         first = Cycles(end, end - self.step(JELLYFISH_FROM), until=end)
         back = max(1, self.step(PHOENIX_FROM + steps) - end)
         return Schedule(cycles=first, rewarmups=(Rewarmup(end, back),), floor=COOLED)
 
     def starling(self) -> Train:
-        """The second cooldown, ten times as deep, with z-loss."""
+        """Return Starling: the second cooldown, ten times as deep, with z-loss."""
         return self.train(
             "8b-starling",
             steps=(STARLING_FROM, STARLING_END),
@@ -187,7 +190,7 @@ class Marin8B:
         )
 
     def deeper_starling(self) -> Train:
-        """Starling goes on at its last rate."""
+        """Return Deeper Starling: Starling continued at its last rate."""
         return self.train(
             "8b-deeper-starling",
             steps=(STARLING_LAST, DEEPER_END),
@@ -211,9 +214,11 @@ class Marin8B:
         keep: tuple[int, ...] = (),
         max_epochs: float = 4.0,
     ) -> Train:
-        """steps, data, batch, keep: published steps. data: mixtures by the step from which they are read, the
-        published ones up to its end if None. optimizer: with published rates. schedule: of steps of this scale, None
-        for the peak throughout. keep: steps whose checkpoints stay.
+        """Return one run.
+
+        steps, data, batch, keep: published steps. data: mixtures by their first step; None for the published mixtures
+        up to the run's end. optimizer: with published rates. schedule: in steps of this scale; None for the peak
+        throughout. keep: steps whose checkpoints stay.
         """
         size, (first, end) = self.size, map(self.step, steps)
         stages = published_until(steps[1]) if data is None else data
@@ -254,7 +259,7 @@ class Marin8B:
         )
 
     def rare(self, shares: Mixture[str]) -> list[str]:
-        """Sources of which a rehearsal's stage, of two hundred sequences and more, may hold none."""
+        """Return the sources that a rehearsal's stage, of two hundred sequences or more, may hold no sequence of."""
         share = 0.006 if self.data.scale is Scale.REHEARSAL else 0
         return [name for name, weight in shares.weights.items() if weight < share]
 
@@ -262,7 +267,7 @@ class Marin8B:
         return self.data.mix(shares.weights, as_cached=[name for name in shares.sources if name == CACHED])
 
     def step(self, published: int) -> int:
-        """The optimizer step here that stands for the published one."""
+        """Return this scale's optimizer step for a published step."""
         if self.data.scale is Scale.FULL:
             return published
         marks = list(REHEARSED)
@@ -272,7 +277,7 @@ class Marin8B:
         return round(REHEARSED[before] + part * (REHEARSED[after] - REHEARSED[before]))
 
     def at(self, run: Train, step: int) -> Milestone:
-        """The run's checkpoint after so many steps, as published."""
+        """Return the run's checkpoint after this published step."""
         return run.at(self.step(step))
 
     def score(
@@ -282,18 +287,20 @@ class Marin8B:
         items: ExecutorStep[Items],
         weights: Weights | None = None,
     ) -> Evaluate:
-        """Bits per byte by domain, and the items in each format. weights: None for what was published: the average."""
+        """Return the evaluation of a checkpoint: bits per byte by domain, and the items in each format.
+
+        weights: None for the averaged weights, as published; a rehearsal takes the last weights."""
         domains = held_out.domains(self.data.scale, DOMAINS[self.data.scale])
         return self._evaluate(name, checkpoint, domains=domains, tasks={"gsm": items}, weights=weights)
 
     def score_endings(self, name: str, checkpoint: ExecutorStep[Checkpoint]) -> Evaluate:
-        """Paragraphs of held-out web text as they are, and the same ones with a space after each."""
+        """Return the evaluation on paragraphs of held-out web text, as they are and with a space at each end."""
         web = held_out.domains(self.data.scale, ("web",))["web"]
         texts = {kind: Paragraphs(documents=web, ending=end, label=kind) for kind, end in ENDINGS.items()}
         return self._evaluate(f"{name}-endings", checkpoint, domains=texts)
 
     def score_paloma(self, name: str, checkpoint: ExecutorStep[Checkpoint]) -> Evaluate:
-        """Bits per byte of each source of Paloma, of each alike (macro) and of each byte (micro), raw and stripped."""
+        """Return the evaluation on Paloma: bits per byte by source, macro and micro means, raw and stripped."""
         each, most = {Scale.FULL: (1_000_000, 10_000_000), Scale.REHEARSAL: (4_000, 10_000)}[self.data.scale]
         scores = self._evaluate(f"{name}-paloma", checkpoint, domains=paloma.documents(self.data.scale))
         return replace(scores, bytes_per_document=each, bytes_per_domain=most)
@@ -301,7 +308,9 @@ class Marin8B:
     def score_suite(
         self, name: str, checkpoint: ExecutorStep[Checkpoint], tasks: Mapping[str, HarnessTask] = SUITE
     ) -> EvaluateTasks:
-        """tasks: else those of the retrospective's table. At full scale only: a rehearsal's models guess at all."""
+        """Return the evaluation on these tasks; the default is the retrospective's table.
+
+        Use it at full scale only: a rehearsal's models guess on every task."""
         return suites.evaluation(
             f"{name}-suite",
             checkpoint,
@@ -312,7 +321,7 @@ class Marin8B:
         )
 
     def paloma_gaps(self, name: str, shares: Mixture[str]) -> FormatGaps:
-        """How Paloma's sources are written unlike the text of this mixture."""
+        """Return the differences in form between Paloma's sources and the text of this mixture."""
         training = {
             source: self.data.documents(source) if source == CACHED else self.data.clean(source)
             for source in shares.sources
@@ -344,5 +353,5 @@ class Marin8B:
 
 
 def published_until(step: int) -> dict[int, Mixture[str]]:
-    """The run's own mixtures, those that are read before this step."""
+    """Return the run's own mixtures that begin before this step."""
     return {at: shares for at, shares in mixtures.MARIN_8B.known().items() if at < step}

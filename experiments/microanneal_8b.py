@@ -1,4 +1,4 @@
-"""Microannealings of Marin 8B: what issues 784 and 820 share, so that they share the control's runs where they can."""
+"""Microannealings of Marin 8B for issues 784 and 820, which share the control's runs if possible."""
 
 from collections.abc import Mapping
 
@@ -10,25 +10,26 @@ from operators.datasets import gsm8k, mixtures
 from operators.datasets.catalogue import corpus
 from operators.microanneal import Microanneal
 
-# Of Dolma. FLAN is none of them, and StackExchange and Wikipedia were in the whole only.
+# Parts of Dolma to try alone. FLAN is not among them; StackExchange and Wikipedia were only in all parts together.
 SETS = ("algebraic-stack", "arxiv", "megawika", "open-web-math", "pes2o")
 HQ = mixture({f"dolma/{name}": corpus(f"dolma/{name}").weight for name in (*SETS, "stackexchange", "wiki")})
-# The control's runs are the same in all experiments, so the sources of which a rehearsal may hold none are, too.
+# All experiments share the control's runs, so all allow the same sources to starve in a rehearsal.
 EVERY = (mixtures.KESTREL, *(mixtures.microannealing(HQ, flan=share) for share in (0, 0.15, 0.3)))
 # In two prompt forms: a gain in one and a loss in the other is no gain.
 STOCK = {name: (suites.BASE_8B | suites.OLMES)[name] for name in ("hellaswag", "hellaswag/olmes", "mmlu", "mmlu/olmes")}
 REHEARSED = 96 * 1024  # tokens: 96 steps, after 114 of Kestrel
-# A checkpoint from before Kestrel's last decay. The original forked from its end, at the rate of before: nobody can
-# say that here, since a microannealing begins at the rate that its checkpoint was trained at.
+# The base is a checkpoint before Kestrel's last decay. The original forked from Kestrel's end, at the rate before the
+# decay. Microanneal cannot express that: it begins at the rate at which its checkpoint was trained.
 MARGIN = {Scale.FULL: 0.02, Scale.REHEARSAL: 0.1}  # bits per byte: seeds of a rehearsal spread further
-SHORTEST = {Scale.FULL: 0.25, Scale.REHEARSAL: 0.05}  # tokens a parameter
+SHORTEST = {Scale.FULL: 0.25, Scale.REHEARSAL: 0.05}  # tokens for each parameter
 
 
 def microannealed(label: str, scale: Scale, candidates: Mapping[str, Mixture[str]], *, tokens: float) -> Microanneal:
-    """Three seeds an arm against Kestrel's own mixture; tokens: of each run, as published.
+    """Return a microannealing with three seeds an arm, against Kestrel's own mixture.
 
-    Decided by bits per byte of GSM8K's answers in both prompt formats and, at full scale, of the right choices of MMLU
-    and HellaSwag, which are asked in OLMES' form, too; loss by domain is reported apart.
+    tokens: of each run, as published. The verdict goes by bits per byte of GSM8K's answers in both prompt formats. At
+    full scale it also goes by bits per byte of the right choices of MMLU and HellaSwag, which are asked in OLMES' form,
+    too. Loss by domain is reported apart.
     """
     items = gsm8k.test_items(scale)
     run = Marin8B(Pipeline(scale=scale, decontaminate_against=(items,)))

@@ -1,9 +1,9 @@
-"""From a named source of the catalogue to its token store: the stages that every source passes.
+"""The stages from a named source of the catalogue to its token store.
 
 extract (HTML only) → filter → exact dedup → near dedup → decontaminate → tokenize
 
-No document begins with Llama 3's BOS: the published 8B and 32B were trained so, and these experiments repeat that.
-Marin begins documents with it since its issue 5034; a new run says ``Tokenize(…, bos=True)``.
+No document begins with Llama 3's BOS, because the published 8B and 32B were trained without BOS. Marin adds BOS since
+its issue 5034; in a new run write ``Tokenize(…, bos=True)``.
 """
 
 from collections.abc import Collection, Mapping
@@ -24,7 +24,7 @@ from operators.pretrained_tokenizer import PretrainedTokenizer
 from operators.tokenize import Tokenize
 from operators.train_tokenizer import TrainTokenizer
 
-# Entries; Llama 3's with its special tokens.
+# Entries; Llama 3's include its special tokens.
 VOCABULARY = {Scale.FULL: 128_256, Scale.REHEARSAL: 2048}
 
 type TokenMix = Mixture[ExecutorStep[Tokens]]
@@ -32,34 +32,34 @@ type TokenMix = Mixture[ExecutorStep[Tokens]]
 
 @dataclass(frozen=True, kw_only=True)
 class Pipeline:
-    """The same stages at both scales. decontaminate_against: evaluation items that training text must not hold."""
+    """The stages at one scale. decontaminate_against: evaluation items that training text must not hold."""
 
     scale: Scale
     decontaminate_against: tuple[ExecutorStep[Items], ...]
 
     def documents(self, name: str) -> ExecutorStep[Documents]:
-        """The source's text, filtered and without duplicates, but not yet decontaminated."""
+        """Return the source's text, filtered and without duplicates, but not yet decontaminated."""
         text, rules = corpus(name).raw(self.scale), corpus(name).rules_for(self.scale)
-        if isinstance(text, PydocPages):  # what stands for the web in a rehearsal
+        if isinstance(text, PydocPages):  # a rehearsal's replacement for the web
             text, rules = Extract(raw=text, source=name, label=name), REFERENCE
         kept = Filter(documents=cast(ExecutorStep[Documents], text), quality=rules, label=name)
         return NearDedup(documents=ExactDedup(documents=kept, label=name), label=name)
 
     def clean(self, name: str) -> ExecutorStep[Documents]:
-        """``documents`` without those that hold an evaluation item in any prompt format."""
+        """Return ``documents`` without documents that hold an evaluation item in any prompt format."""
         return Decontaminate(documents=self.documents(name), against=self.decontaminate_against, label=name)
 
     def tokens(self, name: str) -> ExecutorStep[Tokens]:
         return Tokenize(documents=self.clean(name), tokenizer=self.tokenizer(), label=name)
 
     def cached(self, name: str) -> ExecutorStep[Tokens]:
-        """As the cluster's cache had it: tokenized before anybody looked for evaluation items."""
+        """Return the tokens as the cluster's cache had them: not decontaminated."""
         return Tokenize(documents=self.documents(name), tokenizer=self.tokenizer(), label=name)
 
     def mix(self, weights: Mapping[str, float], as_cached: Collection[str] = ()) -> TokenMix:
-        """The mixture of these sources by their weights. as_cached: sources that are read as the cache had them."""
+        """Return the mixture of these sources by weight. as_cached: sources to read as the cache had them."""
         if unknown := sorted(set(as_cached) - set(weights)):
-            raise BadField(f"mix: as_cached names {', '.join(unknown)}, which the mixture does not hold")
+            raise BadField(f"mix: as_cached names {', '.join(unknown)}; wanted sources of the mixture")
         read = {name: self.cached(name) if name in as_cached else self.tokens(name) for name in weights}
         return mixture({read[name]: weight for name, weight in weights.items()})
 

@@ -1,7 +1,7 @@
 """Rehearse every experiment from one empty store: ``./py -m experiments.rehearse FOLDER [NAME …] [--alone]``.
 
-Keeps in rehearsed.json what each found and how long it took. FOLDER: a new one, for the store; with --alone for a
-store of its own for each experiment.
+Writes the answer and the duration of each experiment to rehearsed.json. FOLDER: a new folder for the store. With
+--alone, each experiment has its own store in FOLDER.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from marin.store.store import open_store
 
 
 def rehearse(name: str, version: str, store: Path) -> Took:
-    """Raises SystemExit if it ends with an error."""
+    """Run one experiment and return its duration. Raises SystemExit if the run ends with an error."""
     before, began = os.getloadavg()[0], time.monotonic()
     code = subprocess.run([sys.executable, FOLDER / f"{name}.py", "--prefix", store], check=False).returncode
     if code:
-        raise SystemExit(f"{name} ended with {code}; what it printed says why")
+        raise SystemExit(f"{name} ended with {code}; its output says why")
     return Took(
         seconds=round(time.monotonic() - began),
         version=version,
@@ -37,15 +37,17 @@ def rehearse(name: str, version: str, store: Path) -> Took:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("folder", type=Path, help="a new one")
-    parser.add_argument("names", nargs="*", metavar="NAME", help="exp898_raccoon …; all, in the table's order, if none")
+    parser.add_argument("folder", type=Path, help="a new folder")
+    parser.add_argument(
+        "names", nargs="*", metavar="NAME", help="exp898_raccoon …; without names all, in the table's order"
+    )
     parser.add_argument("--alone", action="store_true", help="each in an empty store of its own")
     given = parser.parse_args()
     every = {entry.name: entry.rehearsal for entry in entries()}
     if strange := sorted(set(given.names) - set(every)):
         parser.error(f"no experiment is called {', '.join(strange)}; there are {', '.join(every)}")
     if given.folder.exists():
-        parser.error(f"{given.folder} is there already; durations are from an empty store: name a new folder")
+        parser.error(f"{given.folder} exists already; durations need an empty store: name a new folder")
     if given.alone:
         given.folder.mkdir(parents=True)
     for name in given.names or every:

@@ -1,6 +1,6 @@
-"""What each experiment found as a rehearsal, in the words and numbers of its own reports, and how long it took.
+"""The answers of the experiments' rehearsals, in the words of their own reports, and their durations.
 
-Kept in rehearsed.json, which ``./py -m experiments.rehearse`` writes and the table of experiments shows.
+``./py -m experiments.rehearse`` writes both to rehearsed.json, and the table of experiments shows them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from marin.evaluation.metric_names import in_words
 from marin.store.store import Store
 
 KEPT = Path(__file__).with_suffix(".json")
-# What answers each experiment: rows of the reports among its results; of a verdict, which has one answer, none.
+# The rows that answer each experiment, by result with a report; no rows for a verdict, which has one answer.
 ANSWERED_BY: dict[str, dict[str, tuple[str, ...]]] = {
     "exp600_kestrel": {"comparison": ("bpb/",)},
     "exp600_ocelot": {
@@ -49,8 +49,9 @@ ANSWERED_BY: dict[str, dict[str, tuple[str, ...]]] = {
 
 
 class Took(BaseModel, frozen=True):
-    """How long an experiment ran, start and end of Ray included. version: ``version_of`` it. load: of the machine
-    before and after it."""
+    """The duration of an experiment, with Ray's start and end.
+
+    version: see ``version_of``. load: of the machine, before and after."""
 
     seconds: float
     version: str
@@ -61,9 +62,10 @@ class Took(BaseModel, frozen=True):
 
 
 class Rehearsal(BaseModel, frozen=True):
-    """answers: sentences, by the identity of the step whose report says them: another one today is another experiment.
+    """A measured rehearsal.
 
-    shared: in a store in which all experiments ran, one after the other. alone: from an empty store.
+    answers: sentences by the identity of the reporting step. If that identity has changed, the experiment has changed.
+    shared: in one store for all experiments, one after the other. alone: from an empty store.
     """
 
     answers: dict[str, str] = {}
@@ -79,12 +81,12 @@ def kept() -> dict[str, Rehearsal]:
 
 
 def version_of(rehearsal: Experiment) -> str:
-    """Of all its results: what it computes."""
+    """Return a hash of the identities of all results."""
     return sha256(" ".join(sorted(step.identity for step in rehearsal.results.values())).encode()).hexdigest()[:12]
 
 
 def asked(name: str, rehearsal: Experiment) -> dict[str, tuple[str, ...]]:
-    """Rows that answer the experiment, by the identity of the step that reports them today."""
+    """Return the rows that answer the experiment, by today's identity of the reporting step."""
     return {rehearsal.results[result].identity[:12]: rows for result, rows in ANSWERED_BY[name].items()}
 
 
@@ -99,7 +101,7 @@ def answers(store: Store, name: str, rehearsal: Experiment) -> dict[str, str]:
 
 
 def sentence(report: dict[str, Any], rows: tuple[str, ...]) -> str:
-    """Of a report.json: its verdict in a sentence, or what it says of these rows, or all below "bpb/".
+    """Return a report.json's verdict in a sentence, or a sentence on these rows; "bpb/" means all rows below.
 
     A ± is half of a 95 % interval.
     """
@@ -108,7 +110,7 @@ def sentence(report: dict[str, Any], rows: tuple[str, ...]) -> str:
         return " ".join(each["sentence"] for each in candidates) or f"{report['verdict'].partition('. ')[0]}."
     held = {row.get("metric") or row["name"]: row for row in report["rows"]}
     chosen = [(name, row) for name, row in held.items() if name in rows or f"{name.partition('/')[0]}/" in rows]
-    if "answer" not in report:  # of CompareTrainings
+    if "answer" not in report:  # a report of CompareTrainings
         return f"{'; '.join(_reading(row, report['baseline']) for _, row in chosen)}."
     arms = [arm for arm in report["arms"] if arm != report["baseline"]]
     told = [
@@ -138,7 +140,7 @@ def _number(found: dict[str, Any], sign: str = "") -> str:
 
 
 def write(name: str, found: dict[str, str], took: dict[str, Took]) -> None:
-    """What was measured of another version of the experiment is forgotten."""
+    """Write an experiment's answers and durations; drop numbers of another version of the experiment."""
     held = kept()
     same = held[name] if name in held and held[name].answers.keys() == found.keys() else Rehearsal()
     held[name] = same.model_copy(update={**took, "answers": found})

@@ -1,8 +1,8 @@
 """The evaluations of Marin's retrospectives: lm-evaluation-harness' own tasks, with the shots that were published.
 
-CORE is what Kestrel to Jellyfish were followed with; BASE_8B and BASE_32B are the tables of the two retrospectives.
-Sources: marin-community/marin, experiments/evals/task_configs.py; the 32B's table says "LM Eval Harness defaults", so
-GSM8K has the shots of the stock task. HumanEval runs what the model writes, which an evaluation must allow.
+CORE are the tasks that Marin ran during Kestrel to Jellyfish. BASE_8B and BASE_32B are the tables of the two
+retrospectives. Source: marin-community/marin, experiments/evals/task_configs.py. The 32B's table says "LM Eval Harness
+defaults", so GSM8K has the shots of the stock task. HumanEval runs the model's code; an evaluation must allow that.
 """
 
 from collections.abc import Mapping
@@ -15,8 +15,8 @@ from operators.download import HuggingFace
 from operators.evaluate import Weights
 from operators.evaluate_tasks import EvaluateTasks
 
-# Commits as public evaluation code pins them: marin-community/marin (experiments/eval_datasets.py), inspect_evals and
-# lighteval name the same ones. A dataset that is not here has no published commit: give revisions={…}.
+# Commits that public evaluation code pins: marin-community/marin (experiments/eval_datasets.py), inspect_evals and
+# lighteval name the same commits. Any other dataset has no published commit: give revisions={…}.
 REVISIONS = {
     "DigitalLearningGmbH/MATH-lighteval": "0530c78699ea5e8eb5530600900e1f328b48acad",
     "EleutherAI/lambada_openai": "900124bf3b8235c6daf21033af9948b3f07346c4",
@@ -42,7 +42,7 @@ def _task(name: str, folder: str, dataset: str, shots: int | None = None) -> Har
 
 
 CORE = {
-    # Its own target is a list of one number, which lm-eval 0.4.13 cannot show as an example.
+    # The task's own target is a list of one number, which lm-eval 0.4.13 cannot show as an example.
     "agieval_lsat_ar": HarnessTask("agieval_lsat_ar", "agieval", "hails/agieval-lsat-ar", 3, target="{{gold[0]}}"),
     "arc_challenge": _task("arc_challenge", "arc", "allenai/ai2_arc", 10),
     "arc_easy": _task("arc_easy", "arc", "allenai/ai2_arc", 10),
@@ -61,7 +61,7 @@ MMLU = {
     "mmlu": _task("mmlu", "mmlu/default", "cais/mmlu", 5),
     "mmlu_0shot": _task("mmlu", "mmlu/default", "cais/mmlu", 0),
 }
-# The same items as OLMES asks them: beside CORE and MMLU they show whether a model knows an answer or a form.
+# The same items in OLMES' form: beside CORE and MMLU they show whether a model knows an answer or only a form.
 OLMES = {f"{name}/olmes": as_olmes(task) for name, task in (CORE | MMLU).items() if name in PROMPTS}
 BASE = {
     **CORE,
@@ -79,7 +79,7 @@ BASE_32B = {
     **BASE,
     "gsm8k": _task("gsm8k", "gsm8k", "openai/gsm8k", 5),
     "humaneval": HarnessTask("humaneval", "humaneval", "openai/openai_humaneval", runs_code=True),
-    # Which MATH it was is not published; these shots are, for the tuned models, and such numbers are of its hard part.
+    # The variant of MATH is not published. The shots are those of the tuned models; numbers this low fit the hard part.
     "math": _task("leaderboard_math_hard", "leaderboard/math", "DigitalLearningGmbH/MATH-lighteval", 4),
 }
 
@@ -95,16 +95,16 @@ def evaluation(
     run_generated_code: bool = False,
     resources: Resources = CPU,
 ) -> EvaluateTasks:
-    """The checkpoint on these tasks, their data downloaded at its commit.
+    """Return the evaluation of a checkpoint on these tasks, with each dataset downloaded at its commit.
 
-    revisions: commits of datasets by repository, beside those of REVISIONS. Raises BadField for a dataset without one.
+    revisions: commits of datasets by repository, in addition to REVISIONS. Raises BadField for a dataset without one.
     """
     pinned = REVISIONS | dict(revisions or {})
     datasets = sorted({task.dataset for task in tasks.values()})
     if missing := [dataset for dataset in datasets if dataset not in pinned]:
         raise BadField(
-            f"{label}: no commit is published for {', '.join(missing)}; look it up on the dataset's page under "
-            "Files → History and give revisions={repository: commit}, or leave its tasks out"
+            f"{label}: no commit is published for {', '.join(missing)}; look the commit up on the dataset's page under "
+            "Files → History and give revisions={repository: commit}, or leave the dataset's tasks out"
         )
     return EvaluateTasks(
         label=label,

@@ -16,24 +16,28 @@ from operators.train import Train
 FOLDER = Path(__file__).parent
 HEAD = """# Experiments
 
-One file for each question: what is asked, of which arms, from where to where, and by what it is decided. Each plans at
-full scale and rehearses on a laptop: `./py experiments/exp600_kestrel.py`; with `--scale full --dry-run` it says what
-it would cost. What several of them train is trained once for all. [marin_8b.py](marin_8b.py) and
-[marin_32b.py](marin_32b.py) hold the two runs, [pipeline.py](pipeline.py) the way of their text;
-[a picture](../docs/lessons.md) shows both. Made by `./py -m experiments.table > experiments/README.md`.
+Each file asks one question: its docstring has the arms, the start and end, and the decision rule. An experiment
+rehearses on a laptop: `./py experiments/exp600_kestrel.py`. With `--scale full --dry-run` it prints the plan and the
+cost at full scale. Experiments share trainings: marin trains each once. [marin_8b.py](marin_8b.py) and
+[marin_32b.py](marin_32b.py) hold the two runs, and [pipeline.py](pipeline.py) the stages of their text;
+[a picture](../docs/lessons.md) shows both. `./py -m experiments.table > experiments/README.md` writes this page.
 
-Answer at rehearsal: what the reports of its page say of the rows that answer it: differences between two arms, ± half
-of their 95 % interval over documents and items, or over the steps of a training; without ± it is one look. A
-difference shows unless it says otherwise; one seed an arm unless it says otherwise, and another seed may say
-something else. Full scale: tokens and chip-hours of everything that the experiment needs from an empty store, and in
-brackets of what no other experiment trains. Rehearsal: trainings and their steps, and how long it took alone, from an
-empty store, and after others, in one store{measured}; beside it the load of the machine before and after.
+**Answer at rehearsal.** The differences between two arms, from the reports of the experiment's page. A ± is half of a
+95 % interval over documents and items, or over the steps of a training; a number without ± is a single measurement.
+A difference is significant unless the cell says otherwise. An arm is one seed unless the cell says otherwise, and
+another seed may answer differently.
 
-`./py -m experiments.rehearse FOLDER` measures answers and durations again, `--alone` each in a store of its own, and
-keeps them in [rehearsed.json](rehearsed.json).
+**Full scale.** Tokens and chip-hours of everything that the experiment needs from an empty store. In brackets:
+trainings that no other experiment shares.
+
+**Rehearsal.** Trainings and their steps, and the duration: alone from an empty store, and after others in one
+store{measured}. Beside each duration: the load of the machine before and after.
+
+`./py -m experiments.rehearse FOLDER` measures answers and durations again, with `--alone` each in its own store, and
+writes them to [rehearsed.json](rehearsed.json).
 
 """
-OLDER = "**Of an earlier version:** "
+OLDER = "**From an earlier version:** "
 COLUMNS = (
     "| experiment | question | arms | answer at rehearsal | full scale: tokens | chip-hours | rehearsal |\n"
     "|---|---|---|---|---:|---:|---|\n"
@@ -55,7 +59,7 @@ class Entry:
 
     @property
     def sections(self) -> dict[str, str]:
-        """Question, Arms, Start …: what the docstring says of each, in one line."""
+        """Return the sections of the docstring (Question, Arms, Start …), each in one line."""
         return {name: " ".join(text.split()) for name, text in SECTION.findall(self.full.question or "")}
 
     @property
@@ -72,13 +76,13 @@ class Entry:
 
 @functools.cache
 def entry(name: str) -> Entry:
-    """Of ``experiments/<name>.py``."""
+    """Return the entry of ``experiments/<name>.py``."""
     build = importlib.import_module(f"experiments.{name}").build
     return Entry(name, build(Scale.FULL), build(Scale.REHEARSAL))
 
 
 def entries() -> list[Entry]:
-    """Every experiment of the folder, in the order of its run and of the steps that it looks at."""
+    """Return every experiment of the folder, by run and then by tokens."""
     found = [entry(path.stem) for path in FOLDER.glob("exp*.py")]
     return sorted(found, key=lambda entry: (entry.family, _sums(entry.trainings)[0], entry.name))
 
@@ -116,7 +120,7 @@ def _row(entry: Entry, owners: dict[Train, int], measured: Rehearsal | None) -> 
 
 
 def answer(entry: Entry, measured: Rehearsal | None) -> str:
-    """What was measured, marked if the reports that said so are not those that the experiment makes today."""
+    """Return the measured answer, with a mark if the experiment makes other reports today."""
     if measured is None:
         return "never measured"
     older = measured.answers.keys() != asked(entry.name, entry.rehearsal).keys()
@@ -137,7 +141,7 @@ def _took(entry: Entry, measured: Rehearsal | None) -> str:
 
 
 def _measured(every: list[Rehearsal]) -> str:
-    """ " (38 min 2 s for 18 experiments; on 2 cores, 2026-11-23)"."""
+    """Return " (38 min 2 s for 18 experiments; on 2 cores, 2026-11-23)"."""
     shared = [each.shared for each in every if each.shared]
     if not shared:
         return ""

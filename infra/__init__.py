@@ -1,1 +1,1 @@
-"""Where it runs: the hardware table and what is generated from it."""
+"""The hardware table, and cluster definitions that marin generates from the table."""

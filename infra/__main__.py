@@ -1,4 +1,4 @@
-"""``python -m infra``: prints cluster definitions that are made from the hardware table."""
+"""``python -m infra``: print cluster definitions, generated from the hardware table."""
 
 from __future__ import annotations
 
@@ -26,31 +26,36 @@ SLICES: Callable[[Any], Any] = click.option(
     metavar="NAME[*N]",
     help="TPU slices, such as v4-2048 or v5p-512*4 (repeatable).",
 )
-CLUSTER: Callable[[Any], Any] = click.option("--name", default="marin", show_default=True, help="Of the cluster.")
+CLUSTER: Callable[[Any], Any] = click.option("--name", default="marin", show_default=True, help="Name of the cluster.")
 IMAGE: Callable[[Any], Any] = click.option("--image", required=True, help="Container image with marin.")
 CPU_HOSTS: Callable[[Any], Any] = click.option(
     "--cpu-hosts", type=click.IntRange(min=0), default=8, show_default=True, help="Machines without accelerators."
 )
 SECRET: Callable[[Any], Any] = click.option(
-    "--secret", default="marin", show_default=True, help="Kubernetes Secret whose entries become variables, if there."
+    "--secret",
+    default="marin",
+    show_default=True,
+    help="Kubernetes Secret whose entries become environment variables, if it exists.",
 )
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 def main() -> None:
-    """Print what starts a cluster: `… gcp` for `marin cluster up FILE`, `… kuberay` and `… job` for `kubectl apply -f
-    FILE`, `… container` for `docker build`."""
+    """Print the file that starts a cluster: `… gcp` for `marin cluster up FILE`, `… kuberay` and `… job` for `kubectl
+    apply -f FILE`, `… container` for `docker build`."""
 
 
 @main.command()
 @SLICES
-@click.option("--project", required=True, help="Of Google Cloud.")
-@click.option("--zone", required=True, help="Where the slices are, such as us-central2-b; the store's bucket, too.")
-@click.option("--spot", is_flag=True, help="Cheaper machines that may be taken away.")
+@click.option("--project", required=True, help="Project of Google Cloud.")
+@click.option(
+    "--zone", required=True, help="Zone of the slices, such as us-central2-b; put the store's bucket there, too."
+)
+@click.option("--spot", is_flag=True, help="Use cheaper machines that may be taken away.")
 @CLUSTER
 @IMAGE
 def gcp(slices: Sequence[str], project: str, zone: str, spot: bool, name: str, image: str) -> None:
-    """A cluster of TPU VMs, for Ray's cluster launcher."""
+    """Print a cluster of TPU VMs, for Ray's cluster launcher."""
 
     def made() -> dict[str, Any]:
         if not ZONE.fullmatch(zone):
@@ -67,7 +72,7 @@ def gcp(slices: Sequence[str], project: str, zone: str, spot: bool, name: str, i
 @CPU_HOSTS
 @SECRET
 def kuberay(slices: Sequence[str], name: str, image: str, cpu_hosts: int, secret: str) -> None:
-    """A RayCluster, to be submitted to."""
+    """Print a RayCluster, for `marin submit`."""
     _print(lambda: ray_cluster(_name(name), image, _slices(slices), cpu_hosts=cpu_hosts, secret=secret), slices)
 
 
@@ -79,38 +84,38 @@ def kuberay(slices: Sequence[str], name: str, image: str, cpu_hosts: int, secret
 @SECRET
 @click.argument("command", nargs=-1, required=True)
 def job(slices: Sequence[str], name: str, image: str, cpu_hosts: int, secret: str, command: tuple[str, ...]) -> None:
-    """A RayJob: COMMAND (behind --) on a cluster of its own."""
+    """Print a RayJob: COMMAND (after --) on a cluster of its own."""
     _print(lambda: ray_job(_name(name), image, _slices(slices), command, cpu_hosts=cpu_hosts, secret=secret), slices)
 
 
 @main.command()
 def container() -> None:
-    """What the image of a cluster is built from."""
+    """Print the Containerfile of a cluster's image."""
     click.echo(resources.files("infra").joinpath("Containerfile").read_text(), nl=False)
 
 
 def _slices(names: Sequence[str]) -> list[tuple[Slice, int]]:
-    """Raises BadField."""
+    """Return each slice with its count. Raises BadField."""
     found: dict[str, tuple[Slice, int]] = {}
     for text in names:
         name, _, count = text.partition("*")
         if count and (not count.isdigit() or int(count) < 1):
-            raise BadField(f"--slice {text}: wanted how many behind the *, v5p-512*4 say")
+            raise BadField(f"--slice {text}: wanted a number after the *, as in v5p-512*4")
         one = slice_called(name)
         if one.name in found:
-            raise BadField(f"--slice {text}: {one.name} is there twice; write {one.name}*2")
+            raise BadField(f"--slice {text}: {one.name} is given twice; write {one.name}*2")
         found[one.name] = one, int(count or 1)
     return list(found.values())
 
 
 def _name(name: str) -> str:
     if not NAME.fullmatch(name):
-        raise BadField(f"--name {name!r} cannot be a cluster's: wanted up to 50 of a-z, 0-9 and -, beginning with a-z")
+        raise BadField(f"--name {name!r} cannot name a cluster; wanted up to 50 of a-z, 0-9 and -, beginning with a-z")
     return name
 
 
 def _print(made: Callable[[], dict[str, Any]], pools: Sequence[str] = ()) -> None:
-    """pools: slices whose node pools GKE must have before; a comment above names each."""
+    """Print a definition as YAML. pools: slices whose node pools GKE must already have; a comment names each."""
 
     def work() -> int:
         import yaml

@@ -1,7 +1,7 @@
 """Accelerators by name: ``tpu("v4-2048")``, ``gpu("h100", count=8)``.
 
-A TPU name's number counts TensorCores for v4 and v5p (two a chip: v4-2048 is 1024 chips, v5p-512 is
-256) and chips for v5e and v6e (v6e-256 is 256 chips). A host is one virtual machine with its chips.
+The number in a TPU's name counts TensorCores for v4 and v5p (two a chip: v4-2048 is 1024 chips, v5p-512 is
+256), and chips for v5e and v6e (v6e-256 is 256 chips). A host is one virtual machine with its chips.
 Peak FLOP/s are dense bf16, of one chip; memory is HBM, of one chip.
 
 Sources, read November 2026:
@@ -27,8 +27,10 @@ from marin.errors import BadField
 
 @dataclass(frozen=True, kw_only=True)
 class TpuGeneration:
-    """slices: chips of every slice that can be asked for, ascending. single_host: the largest of
-    them on one host; a larger slice has four chips on each. prefix: the provider's name.
+    """A generation of TPUs.
+
+    slices: the number of chips of every slice on offer, ascending. single_host: the chips of the largest slice on one
+    host; a larger slice has four chips on each host. prefix: the provider's name.
     """
 
     prefix: str
@@ -51,7 +53,7 @@ class Gpu:
 
 
 def _cubes(limit: int) -> tuple[int, ...]:
-    """Chips of the slices of a 3D torus: parts of one 4x4x4 cube, then shapes of whole cubes up to 16x16x24."""
+    """Return the chips of each slice of a 3D torus: parts of a 4x4x4 cube, then whole cubes up to 16x16x24."""
     whole = {64 * a * b * c for a, b, c in itertools.product(range(1, 5), range(1, 5), range(1, 7))}
     return (4, 8, 16, 32, *sorted(chips for chips in whole if chips <= limit))
 
@@ -80,11 +82,11 @@ _CHIPS_PER_HOST = 4
 
 
 def tpu(name: str, *, slices: int = 1, region: str = "") -> Resources:
-    """Whole TPU slices, by the provider's name or with "v5e" for "v5litepod". region: as in Resources.
+    """Return whole TPU slices, by the provider's name or with "v5e" for "v5litepod". region: as in Resources.
 
-    ``tpu("v5p-512") | tpu("v4-2048")`` accepts either, the first if it is to be had.
+    ``tpu("v5p-512") | tpu("v4-2048")`` accepts either, and prefers the first.
 
-    Raises BadField for an unknown generation, a malformed name and a size that is no slice.
+    Raises BadField for an unknown generation, a malformed name and a size that no slice has.
     """
     found = re.fullmatch(r"([a-z0-9]+)-([0-9]+)", name)
     generation = _generation(found[1]) if found else None
@@ -114,7 +116,7 @@ def tpu(name: str, *, slices: int = 1, region: str = "") -> Resources:
 
 
 def gpu(name: str, *, count: int = 1, region: str = "") -> Resources:
-    """GPUs of one kind: up to eight on one host, or whole hosts of eight. Raises BadField otherwise.
+    """Return GPUs of one kind: up to eight on one host, or whole hosts of eight. Raises BadField otherwise.
 
     region: as in Resources.
     """
@@ -138,7 +140,7 @@ def _generation(name: str) -> TpuGeneration | None:
 
 
 def _nearest(name: str, generation: TpuGeneration, size: int) -> list[str]:
-    """The slices just below and above a size."""
+    """Return the slices just below and above a size."""
     sizes = [chips * generation.cores_per_chip for chips in generation.slices]
     at = bisect(sizes, size)
     return [f"{name}-{near}" for near in sizes[max(at - 1, 0) : at + 1]]

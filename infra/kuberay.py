@@ -1,7 +1,8 @@
-"""Clusters for KubeRay on GKE, as what ``kubectl apply`` takes: a RayCluster, or a RayJob with one of its own.
+"""Clusters for KubeRay on GKE, for ``kubectl apply``: a RayCluster, or a RayJob with a cluster of its own.
 
-A slice of several hosts is one replica of ``numOfHosts`` pods, which GKE's webhook gives their place in it. Secrets are
-named, never held: the token of the cluster is KubeRay's own, and variables such as HF_TOKEN come from a Secret.
+A slice of several hosts is one replica of ``numOfHosts`` pods; GKE's webhook gives each pod its place in the slice.
+A definition names secrets and never holds one: KubeRay makes the cluster's token, and variables such as HF_TOKEN come
+from a Secret.
 """
 
 from __future__ import annotations
@@ -13,16 +14,18 @@ from typing import Any
 from infra.slices import Slice
 
 RAY = "2.60.0"  # as in pyproject.toml
-KEPT_SECONDS = 3600  # a cluster of a job, after it, for its logs
-SAVE_SECONDS = 25  # of the 30 that a machine commonly gets
-RESTARTS = 3  # of a job's driver, each with a new cluster; it goes on from what was committed
+KEPT_SECONDS = 3600  # a job's cluster stays this long after the job, for its logs
+SAVE_SECONDS = 25  # to save, of the 30 seconds that a machine commonly gets
+RESTARTS = 3  # of a job's driver, each with a new cluster; the driver reuses the committed outputs
 PORTS = {"gcs-server": 6379, "dashboard": 8265, "client": 10001}
 
 
 def ray_cluster(name: str, image: str, slices: Sequence[tuple[Slice, int]], *, cpu_hosts: int, secret: str) -> Manifest:
-    """slices: each kind with how many of it. cpu_hosts: how many machines without accelerators. All are there from the
-    beginning, because a run refuses a step that no machine of its cluster could take. secret: name of the Secret whose
-    entries are variables of every pod.
+    """Return a RayCluster.
+
+    slices: each kind with its number. cpu_hosts: the number of machines without accelerators. The cluster starts with
+    all machines, because a run refuses a step that no machine of its cluster can take. secret: the name of the Secret
+    whose entries become environment variables of every pod.
     """
     return {
         "apiVersion": "ray.io/v1",
@@ -41,7 +44,9 @@ def ray_job(
     cpu_hosts: int,
     secret: str,
 ) -> Manifest:
-    """A driver with a cluster of its own, which ends with it. command: what the image runs, an experiment in it."""
+    """Return a driver with its own cluster, which ends with the driver.
+
+    command: the command to run in the image; the image must hold the experiment."""
     return {
         "apiVersion": "ray.io/v1",
         "kind": "RayJob",
@@ -73,7 +78,7 @@ def _cluster(image: str, slices: Sequence[tuple[Slice, int]], cpu_hosts: int, se
             "rayStartParams": {
                 "dashboard-host": "0.0.0.0",
                 "num-cpus": "2",
-            },  # a Service inside the cluster leads there
+            },  # a Service inside the cluster connects to it
             "template": {"spec": {"containers": [head]}},
         },
         "workerGroupSpecs": groups,
@@ -84,8 +89,8 @@ def _slice_group(one: Slice, count: int, image: str, secret: str) -> Manifest:
     container = _container("ray-worker", image, secret, cpus=one.cpus, memory_gib=one.memory_gib)
     for amounts in container["resources"].values():
         amounts["google.com/tpu"] = str(one.chips_per_host)
-    # A node that is drained or taken away ends its pods: a training hears of it first, and saves with all its hosts.
-    stop = f"pkill -TERM -f 'marin[.]training[.]main' && sleep {SAVE_SECONDS}"  # which does not find itself
+    # A node that is drained or taken away ends its pods. The hook warns a training first, so that all its hosts save.
+    stop = f"pkill -TERM -f 'marin[.]training[.]main' && sleep {SAVE_SECONDS}"  # [.] keeps pkill from matching itself
     container["lifecycle"] = {"preStop": {"exec": {"command": ["sh", "-c", stop]}}}
     pod = {
         "containers": [container],

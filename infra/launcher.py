@@ -1,7 +1,7 @@
-"""A cluster of GCP TPU VMs, as what Ray's cluster launcher takes (``marin cluster up FILE``).
+"""A cluster of GCP TPU VMs for Ray's cluster launcher (``marin cluster up FILE``).
 
-Each node of a TPU type is one slice. Ray says that it does not scale slices of several hosts by demand, so all are
-there from the beginning.
+Each node of a TPU type is one slice. Ray does not scale slices of several hosts on demand, as its documentation says,
+so the cluster starts with all slices.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from typing import Any
 
 from infra.slices import Slice
 
-TOKEN = "~/.ray/auth_token"  # of who starts it, copied to every machine; the file names the place alone
+# The token of the user who starts the cluster. Ray copies it to every machine; the definition only names the path.
+TOKEN = "~/.ray/auth_token"
 HEAD_IMAGE = "projects/deeplearning-platform-release/global/images/family/common-cpu"
 START = "ulimit -n 65536; RAY_AUTH_MODE=token ray start --disable-usage-stats"
 HEAD = f"{START} --head --port=6379 --dashboard-host=127.0.0.1 --autoscaling-config=~/ray_bootstrap_config.yaml"
@@ -26,8 +27,10 @@ def gcp_cluster(
     zone: str,
     spot: bool,
 ) -> dict[str, Any]:
-    """slices: each kind with how many of it. image: of a container, which every machine may pull. spot: cheaper, and
-    may be taken away.
+    """Return a cluster definition.
+
+    slices: each kind with its number. image: a container image that every machine can pull. spot: use cheaper machines
+    that may be taken away.
     """
     types: dict[str, Any] = {
         "head": {
@@ -68,7 +71,11 @@ def gcp_cluster(
         "docker": {
             "image": image,
             "container_name": "marin",
-            "run_options": ["--privileged", "--ulimit nofile=65536:65536", "--shm-size=16gb"],  # a TPU is a device
+            "run_options": [
+                "--privileged",
+                "--ulimit nofile=65536:65536",
+                "--shm-size=16gb",
+            ],  # for the TPU's device files
         },
         "file_mounts": {TOKEN: TOKEN},
         "head_node_type": "head",

@@ -1,6 +1,6 @@
-"""What providers call the machines of a TPU slice: topology, machine type, software, and what a host can give.
+"""The providers' terms for a TPU slice's machines: topology, machine type, software, and a host's resources.
 
-A host's CPUs and memory are what a pod may ask for, below what the machine has: the system takes its part.
+A host's CPUs and memory are the amounts that a pod may request. The machine has more; the system takes its part.
 Sources, read November 2026: https://docs.cloud.google.com/kubernetes-engine/docs/concepts/plan-tpus (machine types,
 accelerators, topologies) and https://docs.cloud.google.com/tpu/docs/runtimes (software of TPU VMs).
 """
@@ -21,7 +21,7 @@ FLAT = {1: "1x1", 4: "2x2", 8: "2x4", 16: "4x4", 32: "4x8", 64: "8x8", 128: "8x1
 
 @dataclass(frozen=True, kw_only=True)
 class Host:
-    """Of one TPU generation, by its chips: machines {1: …, 4: …, 8: …}."""
+    """A host of one TPU generation. machines: by the number of chips, {1: …, 4: …, 8: …}."""
 
     accelerator: str  # GKE's label
     runtime: str  # software of a TPU VM
@@ -64,7 +64,7 @@ HOSTS = {
 
 @dataclass(frozen=True, kw_only=True)
 class Slice:
-    """One TPU slice as its machines. name: the provider's."""
+    """The machines of one TPU slice. name: the provider's."""
 
     name: str
     chips: int
@@ -82,7 +82,7 @@ class Slice:
 
     @property
     def cpus(self) -> int:
-        """Of one host."""
+        """Return the CPUs of one host."""
         return self.host.cpus_per_chip * self.chips_per_host
 
     @property
@@ -91,7 +91,7 @@ class Slice:
 
 
 def slice_called(name: str) -> Slice:
-    """Raises BadField for a name that no slice has."""
+    """Return the slice of this name. Raises BadField for a name that no slice has."""
     found = tpu(name).accelerator
     assert isinstance(found, Accelerator)
     known, generation = next(
@@ -107,7 +107,7 @@ def slice_called(name: str) -> Slice:
 
 
 def _topology(name: str, generation: TpuGeneration, chips: int) -> str:
-    """As compact as its chips can stand."""
+    """Return the most compact topology for these chips."""
     if generation.cores_per_chip == 1:
         return FLAT[chips]
     if chips in BELOW_CUBE:
@@ -118,5 +118,5 @@ def _topology(name: str, generation: TpuGeneration, chips: int) -> str:
         if a * b * c * CUBE == chips and b <= 4
     ]
     if not shapes:
-        raise BadField(f"{name} has no shape of 4x4x4 cubes")
+        raise BadField(f"{name} has no shape of 4x4x4 cubes; choose another size of slice")
     return "x".join(str(4 * side) for side in min(shapes, key=lambda shape: sum(shape)))

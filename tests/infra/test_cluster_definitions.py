@@ -185,9 +185,9 @@ def test_versions_are_those_of_the_package() -> None:
     ("arguments", "says"),
     [
         (("--slice", "v4-9"), "nearest: v4-8 and v4-16"),
-        (("--slice", "v5p-512*none"), "wanted how many behind the *"),
+        (("--slice", "v5p-512*none"), "wanted a number after the *"),
         (("--slice", "v4-8", "--slice", "v4-8"), r"write v4-8*2"),
-        (("--slice", "v4-8", "--name", "My Cluster"), "cannot be a cluster's"),
+        (("--slice", "v4-8", "--name", "My Cluster"), "cannot name a cluster"),
     ],
 )
 def test_what_no_cluster_can_be_is_refused(arguments: tuple[str, ...], says: str) -> None:
