@@ -136,7 +136,7 @@ def test_guards_are_tasks_or_loss_by_name_or_prefix_and_never_what_decides():
     assert GSM not in made["guard"]
     hq = made["candidates"]["hq"]
     assert hq["verdict"] == "reject"
-    assert headline[0].startswith("hq: REJECT. Worse than a guard may be: web text (−0.4")
+    assert headline[0].startswith("hq: REJECT. A guard lost more than it may: web text (−0.4")
     [loss] = [guard for guard in hq["guards"] if guard["metric"] == "bpb/web"]
     assert (loss["broken"], loss["kept"], loss["margin"]) == (True, False, 0.1)
     with pytest.raises(BadField, match="'gsm/olmes/bpb' is primary and guard"):

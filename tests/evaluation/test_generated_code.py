@@ -79,5 +79,5 @@ def test_humaneval_is_scored_by_what_its_answers_do_without_the_hub(tmp_path: Pa
     assert numbers_of(HUMANEVAL, answered).metrics == {"pass@1,create_test": pytest.approx(2 / 3)}
     assert [sample["pass@1"] for sample in answered.samples["humaneval"]] == [1, 0, 1]
     silent = HarnessTask("humaneval", "humaneval", "openai/openai_humaneval")
-    with pytest.raises(BadField, match="runs the code that the model writes; say so"), loaded_task(silent, tmp_path):
+    with pytest.raises(BadField, match="runs the code that the model writes; allow it"), loaded_task(silent, tmp_path):
         pass

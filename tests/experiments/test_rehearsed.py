@@ -124,9 +124,7 @@ def test_an_experiment_that_fails_is_not_kept(tmp_path: Path, monkeypatch: pytes
         rehearse.rehearse("bad", "1", tmp_path / "store")
 
 
-@pytest.mark.parametrize(
-    ("given", "said"), [([], "is there already"), (["exp1"], "no experiment is called exp1; there")]
-)
+@pytest.mark.parametrize(("given", "said"), [([], "exists already"), (["exp1"], "no experiment is called exp1; there")])
 def test_durations_are_from_an_empty_store(
     given: list[str], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
 ) -> None:

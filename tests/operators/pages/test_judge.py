@@ -22,7 +22,7 @@ def test_each_verdict_stands_first_with_its_reason_and_what_it_needs(tmp_path: P
     answer = page[page.index('<section class="answer"') :]
     assert answer.index("hq: REJECT. Worse on gsm (OLMES prompts)") < answer.index("mix: INCONCLUSIVE.")
     assert "Loss and tasks disagree: loss is lower on web, tasks are worse." in answer
-    assert "To show a difference of 0.0015 4 times in 5 it needs" in answer
+    assert "To show a difference of 0.0015 4 times in 5 takes" in answer
     row = Reading(page).row("gsm/olmes/bpb")
     assert [cell for cell in row if cell.endswith(("better", "worse", "shown"))] == ["▼ worse", "no difference shown"]
 
