@@ -73,8 +73,8 @@ def _marks(arms: dict[str, Any], suspects: Sequence[str], marked: Sequence[str],
         return "No sign of training on test items was measured."
     z, arm = max(largest)
     return (
-        f"Scores show no sign of such training at this size (the clearest sign, in {arm}, is {errors_from_zero(z)}; "
-        f"a flag takes {threshold:g})."
+        f"Scores show no sign of training on test items at this size (the clearest sign, in {arm}, is "
+        f"{errors_from_zero(z)}; a flag takes {threshold:g})."
     )
 
 
