@@ -91,7 +91,7 @@ def read_suites(inventory: Inventory, names: Iterable[str]) -> dict[str, Suite]:
     for name in names:
         if (file := _file(name, inventory.store.prefix)) is not None:
             if not is_suite(file[1]):
-                raise BadField(f"{name} is not a suite; wanted a file that ends as JSON, JSON lines, CSV or Parquet")
+                raise BadField(f"{name} is not a suite; wanted JSON, JSON lines, CSV or Parquet")
             items = read_suite(*file)
         else:
             record = output_called(inventory, name)

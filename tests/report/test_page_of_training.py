@@ -170,7 +170,7 @@ def test_what_its_metrics_show_is_said(tmp_path: Path) -> None:
     [drawn] = [data for data in reading.data if "phases" in data]
     assert {"step": 300, "text": "spike", "bad": True} in drawn["marks"]
     assert "step 300: spike" in text
-    assert "arm, as marin status arm --health sees it:" in text
+    assert "arm: findings of marin status arm --health" in text
     assert "Step 300: the loss spikes by" in text
     assert "Profile of arm: page-spiky/arm-" in text
     assert PROFILE in text

@@ -82,7 +82,7 @@ def test_a_page_that_lists_its_outputs_as_earlier_ones_do_is_marked_too(tmp_path
     revoke(Store(prefix), of(prefix, MATH), "holds test items")
     assert stamp_pages(Store(prefix)) == [".marin/pages/both-rehearsal.html"]
     assert "On this page: toy-write/math, toy-join/mi&lt;b&gt;xed." in page.read_text()
-    assert "1 of 1 result must not" in page.read_text()
+    assert "do not use 1 of 1 result" in page.read_text()
 
 
 def test_people_who_revoke_at_one_moment_are_all_on_the_page(tmp_path: Path) -> None:
