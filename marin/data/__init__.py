@@ -1,1 +1,1 @@
-"""What lies between text and trainer: document shards, token stores, permutations, mixtures."""
+"""Everything between text and trainer: document shards, token stores, permutations, mixtures."""

@@ -1,4 +1,4 @@
-"""Whole draws from real shares: how many of the first n draws each source gets, for any n at once."""
+"""Turn real-valued shares into whole draws: the number of the first n draws that each source gets, for any n."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ FRACTION_BITS = 62
 
 @dataclass(frozen=True)
 class _Split:
-    """Of the draws that reach it, ``share`` / 2^62 go to the lighter side, rounded to nearest."""
+    """A node of the tree. It sends ``share`` / 2^62 of its draws to the lighter side, rounded to nearest."""
 
     share: int
     lighter: _Split | int
@@ -19,12 +19,13 @@ class _Split:
 
 
 class Apportionment:
-    """``counts(n)``: whole numbers that sum to n, near n · weight, and never shrink as n grows.
+    """The apportionment of draws to sources by fixed weights.
 
+    ``counts(n)`` returns whole numbers that sum to n, are near n · weight, and never shrink as n grows.
     The largest-remainder method has the right sums but takes draws back as n grows (the Alabama
-    paradox), so it needs a walk from the start. Here the sources stand in a Huffman tree and every
-    node rounds its lighter side to nearest: random access, no drift over any number of draws, and a
-    count is off by less than half the source's depth in the tree.
+    paradox), so it needs a walk from the start. Here the sources are leaves of a Huffman tree, and every
+    node rounds its lighter side to nearest. This gives random access and no drift over any number of
+    draws. A count is off by less than half the source's depth in the tree.
     """
 
     def __init__(self, weights: Sequence[float]) -> None:
@@ -41,7 +42,7 @@ class Apportionment:
         self._root = heap[0][2]
 
     def counts(self, draws: int) -> list[int]:
-        """How many of the first ``draws`` go to each source, in the order of the weights."""
+        """Return how many of the first ``draws`` go to each source, in the order of the weights."""
         counts = [0] * self.size
         pending: list[tuple[_Split | int, int]] = [(self._root, draws)]
         while pending:
@@ -55,11 +56,11 @@ class Apportionment:
 
 
 class Shift:
-    """From one apportionment to another, evenly over ``length`` draws; the second one's from then on.
+    """A gradual change from one apportionment to another over ``length`` draws. Later draws follow the second.
 
-    first, second: and the place of each of their weights among all ``size``. Both are asked in turn, the second
-    ever more often: after n of the draws n² / (2 · length) times, to the nearest. So counts sum to n and never shrink
-    here too.
+    first, second: each apportionment, with the place of each of its weights among all ``size`` sources.
+    Draws alternate between the two, and the second takes an ever larger share: n² / (2 · length) of the first n draws,
+    rounded to nearest. The counts therefore sum to n and never shrink, as in Apportionment.
     """
 
     def __init__(
@@ -69,7 +70,7 @@ class Shift:
         self.size = len({*first[1], *second[1]})
 
     def counts(self, draws: int) -> list[int]:
-        """As Apportionment.counts."""
+        """Return the counts of each source, as Apportionment.counts does."""
         within = min(draws, self._length)
         second = (within * within + self._length) // (2 * self._length) + draws - within
         counts = [0] * self.size
@@ -80,7 +81,7 @@ class Shift:
 
 
 def draws_until(shares: Apportionment | Shift, index: int, count: int) -> int:
-    """The fewest draws after which source ``index``, which is drawn from at the end, has ``count`` of them."""
+    """Return the fewest draws after which source ``index`` has ``count`` draws. Its weight at the end must be > 0."""
     high = 1
     while shares.counts(high)[index] < count:
         high *= 2

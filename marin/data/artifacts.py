@@ -6,7 +6,7 @@ import dataclasses
 
 from marin.steps.artifact import Artifact
 
-OTHER_PART = "in the other part"  # in ``Documents.dropped``: no reason, because nothing went
+OTHER_PART = "in the other part"  # a key of ``Documents.dropped`` for documents that were not lost
 
 
 class Documents(Artifact, kind="documents"):
@@ -22,14 +22,14 @@ class Documents(Artifact, kind="documents"):
 
 
 class RawFiles(Artifact, kind="raw_files"):
-    """Files as they came: one directory, any formats."""
+    """Files as published: one directory, any formats."""
 
     files: int
     bytes: int
 
 
 class DocumentScores(Artifact, kind="document_scores"):
-    """A number for each document: see marin.data.scores for the files. least, mean, most: of these numbers."""
+    """A number for each document. marin.data.scores describes the files. least, mean, most: of these numbers."""
 
     documents: int
     least: float
@@ -38,10 +38,10 @@ class DocumentScores(Artifact, kind="document_scores"):
 
 
 class Classifier(Artifact, kind="classifier"):
-    """A model of good and bad text: see marin.text.classifier. good, bad: examples.
+    """A model that tells good text from bad: see marin.text.classifier. good, bad: number of examples.
 
-    separation: the chance that a good text scores above a bad one, of documents that it was not trained on; .5 for a
-    model that knows nothing.
+    separation: the chance that a good text scores above a bad one, measured on documents outside the training set.
+    A model that knows nothing has .5.
     """
 
     good: int
@@ -57,9 +57,9 @@ class Tokenizer(Artifact, kind="tokenizer"):
 
 
 class Tokens(Artifact, kind="tokens"):
-    """A token store: see marin.data.token_store for the files.
+    """A token store. marin.data.token_store describes the files.
 
-    tokens counts the separators. tokenizer: digest of the tokenizer.json that made it.
+    tokens: with the separators. tokenizer: digest of the tokenizer.json that encoded the text.
     """
 
     tokens: int
@@ -71,7 +71,7 @@ class Tokens(Artifact, kind="tokens"):
 class Checkpoint(Artifact, kind="checkpoint"):
     """Model and optimizer state after ``step`` optimizer steps, with metrics so far.
 
-    parameters: how many. tokens: trained on so far, all phases. loss: the last training loss.
+    parameters: their number. tokens: trained on so far, in all phases. loss: the last training loss.
     """
 
     step: int
@@ -82,9 +82,9 @@ class Checkpoint(Artifact, kind="checkpoint"):
 
 
 class HuggingFaceModel(Artifact, kind="hugging_face_model"):
-    """A model as transformers loads it, in the one folder below.
+    """A model that transformers can load, in one folder below the output.
 
-    folder: its name, ``step192000-tokens3264B``. The others as a checkpoint has them.
+    folder: the folder's name, ``step192000-tokens3264B``. The other fields are those of Checkpoint.
     """
 
     folder: str

@@ -1,6 +1,6 @@
-"""What may be wrong with batches, told from their tokens alone: shape, vocabulary, boundaries, padding, order.
+"""Checks of a training's batches that need only the tokens: shape, vocabulary, boundaries, padding, order.
 
-Each check looks at one thing and says nothing of a training whose batches are as they should be.
+Each check looks at one thing and finds nothing if the batches are correct.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from marin.data.batch_faults import Finding
 from marin.data.batch_sample import BatchSample, Piece
 from marin.data.permutation import raw_stream
 
-FEW = 0.01  # share that no clean source has
-PADDING, CHAT_PADDING = 0.05, 0.5  # of all tokens, or of pieces; where chats are packed whole
-ONE_TOKEN = 0.9  # of a piece; tables and drawings in plain text come near
-CUT, CUT_DOCUMENTS = 0.1, 10  # share of documents that are as long as the longest; at least so many
-OFTEN, DEVIATIONS = 0.2, 6.0  # how far a share may be off, of itself and in standard deviations
-SHUFFLES, FAR = 200, 8.0  # to compare lengths in batches with; deviations that chance does not give
+FEW = 0.01  # share of faulty documents that a clean source stays below
+PADDING, CHAT_PADDING = 0.05, 0.5  # share of all tokens or pieces; the second for chats, which are packed whole
+ONE_TOKEN = 0.9  # share of a piece; tables and drawings in plain text come near
+CUT, CUT_DOCUMENTS = 0.1, 10  # share of documents that are as long as the longest; the least number of them
+OFTEN, DEVIATIONS = 0.2, 6.0  # bounds on the error of a share: relative, and in standard deviations
+SHUFFLES, FAR = 200, 8.0  # random orders to compare lengths with; standard deviations beyond chance
 
 
 @dataclass(frozen=True, kw_only=True)
 class Declared:
-    """What the tokens should be. special: names of the special tokens by id. bos: that every document begins with."""
+    """The tokens to expect. special: names of the special tokens by id. bos: id that begins every document."""
 
     vocabulary: int
     special: Mapping[int, str]
@@ -57,15 +57,16 @@ def vocabulary(sample: BatchSample, declared: Declared) -> Iterator[Finding]:
         for piece in pieces:
             outside = piece.tokens[(piece.tokens < 0) | (piece.tokens >= declared.vocabulary)]
             if len(outside):
-                text = (
-                    f"token {int(outside[0])} in step {piece.step}; the tokenizer's are 0 … {declared.vocabulary - 1}"
-                )
+                text = f"token {int(outside[0])} in step {piece.step}; the tokenizer has 0 … {declared.vocabulary - 1}"
                 yield Finding(kind="vocabulary", source=name, text=text)
                 break
 
 
 def boundaries(sample: BatchSample, declared: Declared) -> Iterator[Finding]:
-    """Of a store with a mask, packed chats, only the ends: the filling is eos too."""
+    """Check that eos stands at the end of every document and nowhere else.
+
+    In a store with a mask (packed chats) check only the ends, because the padding is eos too.
+    """
     for name, pieces in by_source(sample).items():
         store = sample.stores[pieces[0].source]
         eos = store.meta.eos
@@ -74,18 +75,18 @@ def boundaries(sample: BatchSample, declared: Declared) -> Iterator[Finding]:
         if open_ends:
             text = f"{open_ends} of {len(ended)} documents do not end with the end-of-sequence token ({eos})"
             yield Finding(kind="boundaries", source=name, text=text)
-        begun = declared.bos == eos  # GPT-2's, which is both
+        begun = declared.bos == eos  # GPT-2 has one token for both
         inner = [piece.tokens[int(begun and piece.begins) : -1] for piece in pieces]
         inside = 0 if store.mask is not None else sum(int((tokens == eos).sum()) for tokens in inner)
         if inside:
-            text = f"the end-of-sequence token ({eos}) stands {inside} times inside a document"
+            text = f"the end-of-sequence token ({eos}) occurs {inside} times inside documents"
             yield Finding(kind="boundaries", source=name, text=text)
 
 
 def special(sample: BatchSample, declared: Declared) -> Iterator[Finding]:
     for name, pieces in by_source(sample).items():
         store = sample.stores[pieces[0].source]
-        if store.mask is not None:  # chats: their template writes special tokens
+        if store.mask is not None:  # the template of chats writes special tokens
             continue
         begun = [piece.tokens for piece in pieces if piece.begins and len(piece.tokens) > 1]
         if declared.bos is not None:
@@ -94,8 +95,8 @@ def special(sample: BatchSample, declared: Declared) -> Iterator[Finding]:
             again = sum(int((piece.tokens[piece.begins :] == bos).sum()) for piece in pieces)
             if missing or again:
                 text = (
-                    f"{missing} of {len(begun)} documents do not begin with {declared.special.get(bos, bos)}, which "
-                    f"stands {again} times elsewhere"
+                    f"{missing} of {len(begun)} documents do not begin with {declared.special.get(bos, bos)}; it "
+                    f"occurs {again} times elsewhere"
                 )
                 yield Finding(kind="special", source=name, text=text)
         known = [store.meta.eos, *([] if declared.bos is None else [declared.bos])]
@@ -105,7 +106,8 @@ def special(sample: BatchSample, declared: Declared) -> Iterator[Finding]:
         if len(strange):
             token, count = int(strange[0]), len(strange)
             text = (
-                f"{declared.special[token]} ({token}) is no text, and special tokens stand {count} times; declare bos"
+                f"special tokens such as {declared.special[token]} ({token}) occur {count} times in the text; if they "
+                "begin the documents, declare bos"
             )
             yield Finding(kind="special", source=name, text=text)
 
@@ -126,12 +128,12 @@ def padding(sample: BatchSample, declared: Declared) -> Iterator[Finding]:
         tokens = np.concatenate([piece.tokens for piece in pieces])
         share = float((np.isin(tokens, fillers)[1:] & (tokens[1:] == tokens[:-1])).sum() / max(len(tokens), 1))
         if share > (PADDING if store.mask is None else CHAT_PADDING):
-            yield Finding(kind="padding", source=name, text=f"{share:.1%} of the tokens are special ones in a row")
+            yield Finding(kind="padding", source=name, text=f"{share:.1%} of the tokens repeat a special token")
             continue
         filled = [piece for piece in pieces if _filled(piece)]
         if len(filled) > PADDING * len(pieces):
             token = int(filled[0].tokens[0])
-            text = f"{len(filled)} of {len(pieces)} pieces hold hardly anything but one token, such as {token}"
+            text = f"{len(filled)} of {len(pieces)} pieces consist almost entirely of one token, such as {token}"
             yield Finding(kind="padding", source=name, text=text)
 
 
@@ -149,7 +151,7 @@ def repeated(sample: BatchSample, declared: Declared) -> Iterator[Finding]:
         pairs = np.stack((batch.source, batch.sequence))
         before = seen.setdefault(pairs[:, np.lexsort(pairs)].tobytes(), batch.step)
         if before != batch.step:
-            again.append(f"the batch of step {batch.step} is that of step {before}")
+            again.append(f"step {batch.step} has the same batch as step {before}")
     if again:
         yield Finding(kind="repeated", text=f"{len(again)} of {len(sample.batches)} batches, such as: {again[0]}")
     epochs = sample.order.epochs(sample.end)
@@ -157,7 +159,7 @@ def repeated(sample: BatchSample, declared: Declared) -> Iterator[Finding]:
         rows = [row.tobytes() for _, row in sample.rows(number)]
         copies = len(rows) - len(set(rows))
         if epochs[source] <= 1 and copies > FEW * len(rows):
-            text = f"{copies} of {len(rows)} sequences were there before, although the source is read once at most"
+            text = f"{copies} of {len(rows)} sequences are repeats, although the run reads the source at most once"
             yield Finding(kind="repeated", source=sample.order.names[number], text=text)
 
 
@@ -169,15 +171,15 @@ def shares(sample: BatchSample, declared: Declared) -> Iterator[Finding]:
         wanted = meant[name]
         deviation = (wanted * max(1 - wanted / max(total, 1), 1e-9)) ** 0.5
         if abs(count - wanted) > max(OFTEN * wanted, DEVIATIONS * deviation, 3):
-            text = f"{count} of {total} sequences are drawn from it, the mixture says {wanted:.1f}"
+            text = f"{count} of {total} sequences come from this source, but the mixture asks for {wanted:.1f}"
             yield Finding(kind="shares", source=name, text=text)
 
 
 def order(sample: BatchSample, declared: Declared) -> Iterator[Finding]:
-    """Whether the lengths of documents differ more between batches than chance would have it."""
+    """Check that the lengths of documents differ between batches no more than by chance."""
     del declared
     for name, pieces in by_source(sample).items():
-        first = [piece for piece in pieces if piece.start == 0]  # the others of a sequence are its neighbours
+        first = [piece for piece in pieces if piece.start == 0]  # later pieces of a sequence are its neighbours
         step = np.array([piece.step for piece in first])
         _, place, ties = np.unique([piece.length for piece in first], return_inverse=True, return_counts=True)
         rank = (np.cumsum(ties) - ties / 2)[place]
@@ -186,14 +188,12 @@ def order(sample: BatchSample, declared: Declared) -> Iterator[Finding]:
         chance = np.array([_between(step, rank[place]) for place in places])
         if chance.std() > 0 and found > chance.mean() + FAR * chance.std():
             apart = (found - chance.mean()) / chance.std()
-            text = (
-                f"batches differ in the length of their documents by {apart:.0f} standard deviations more than chance"
-            )
+            text = f"document lengths differ between batches by {apart:.0f} standard deviations more than by chance"
             yield Finding(kind="order", source=name, text=text)
 
 
 def _between(step: NDArray[Any], rank: NDArray[Any]) -> float:
-    """Sum of squares between steps."""
+    """Return the sum of squares between steps."""
     _, number = np.unique(step, return_inverse=True)
     counts = np.bincount(number)
     return float((np.bincount(number, weights=rank - rank.mean()) ** 2 / counts).sum())
@@ -202,13 +202,13 @@ def _between(step: NDArray[Any], rank: NDArray[Any]) -> float:
 def cut(sample: BatchSample, declared: Declared) -> Iterator[Finding]:
     del declared
     for name, pieces in by_source(sample).items():
-        if sample.stores[pieces[0].source].mask is not None:  # packed chats are filled up to a whole sequence
+        if sample.stores[pieces[0].source].mask is not None:  # packed chats are padded to a whole sequence
             continue
         lengths = documents(pieces)
         longest = max(lengths)
         full = lengths.count(longest)
         if full >= CUT_DOCUMENTS and full > CUT * len(lengths):
-            text = f"{full} of {len(lengths)} documents have exactly {longest} tokens and none has more"
+            text = f"{full} of {len(lengths)} documents have exactly {longest} tokens, and no document has more"
             yield Finding(kind="cut", source=name, text=text)
 
 
@@ -227,7 +227,7 @@ CHECKS: tuple[Check, ...] = (
 
 
 def by_source(sample: BatchSample) -> dict[str, list[Piece]]:
-    """Of sources of which something was read, by name."""
+    """Return the pieces of each source in the sample, by the source's name."""
     found: dict[str, list[Piece]] = defaultdict(list)
     for piece in sample.pieces:
         found[sample.order.names[piece.source]].append(piece)
@@ -235,12 +235,12 @@ def by_source(sample: BatchSample) -> dict[str, list[Piece]]:
 
 
 def documents(pieces: list[Piece]) -> list[int]:
-    """Length of each document of a source, in tokens; several pieces may be of one."""
+    """Return the length of each document in tokens. A document with several pieces counts once."""
     return list({piece.document: piece.length for piece in pieces}.values())
 
 
 def drawn_and_meant(sample: BatchSample) -> tuple[dict[str, int], dict[str, float]]:
-    """Sequences of the whole batches that were looked at, by source: as drawn, and as the mixture says."""
+    """Return the sequences of the sampled batches by source: as drawn, and as the mixture asks."""
     drawn = dict.fromkeys(sample.order.names, 0)
     meant = dict.fromkeys(sample.order.names, 0.0)
     by = dict(zip(sample.order.sources, sample.order.names, strict=True))

@@ -1,4 +1,4 @@
-"""Some of what a training reads: batches spread over its steps, and of each some sequences of every source."""
+"""A sample of a training's data: batches spread over its steps, and some sequences of every source from each batch."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ I64 = NDArray[np.int64]
 
 @dataclass(frozen=True, kw_only=True)
 class Batch:
-    """The batch of an optimizer step: b sequences, of which r were read, with t tokens each.
+    """The batch of an optimizer step: b sequences with t tokens each. The sample reads r sequences of the batch.
 
-    source, sequence: (b,) number of the source, and of the sequence in its store. places: (r,) which were read.
-    tokens: (r, t).
+    source, sequence: (b,) number of the source, and of the sequence in its store. places: (r,) places in the batch of
+    the sequences that were read. tokens: (r, t).
     """
 
     step: int
@@ -35,10 +35,10 @@ class Batch:
 
 @dataclass(frozen=True, kw_only=True)
 class Piece:
-    """What a sequence holds of one document.
+    """The part of one document that a sequence holds.
 
-    start, end: within the sequence. length: of the whole document. begins, ends: whether its first token is among them,
-    and its last, which ends it.
+    start, end: within the sequence. length: of the whole document. begins, ends: whether the piece holds the
+    document's first token, and its last (the end-of-sequence token).
     """
 
     step: int
@@ -54,7 +54,7 @@ class Piece:
 
 @dataclass(frozen=True, kw_only=True)
 class BatchSample:
-    """stores: by number of their source, as the order has them. first, end: optimizer steps of the training."""
+    """Sampled batches. stores: by number of their source in the order. first, end: optimizer steps of the training."""
 
     order: DataOrder[Any]
     stores: Sequence[TokenStore]
@@ -69,17 +69,17 @@ class BatchSample:
 
     @cached_property
     def pieces(self) -> list[Piece]:
-        """Of every sequence that was read, as the stores' own offsets part it."""
+        """Return the pieces of every sequence that was read. The stores' own offsets divide the sequences."""
         return [piece for batch in self.batches for piece in self._pieces_of(batch)]
 
     def rows(self, source: int) -> list[tuple[int, NDArray[np.integer[Any]]]]:
-        """The sequences that were read of a source, by its number, each after its step."""
+        """Return (step, tokens) of each sequence that was read from a source, given by its number."""
         return [
             (batch.step, row) for batch in self.batches for row in batch.tokens[batch.source[batch.places] == source]
         ]
 
     def whole(self, piece: Piece, most: int) -> NDArray[np.integer[Any]]:
-        """The tokens of the document that the piece is of, from its beginning, at most so many."""
+        """Return at most ``most`` tokens of the piece's document, from the document's beginning."""
         store = self.stores[piece.source]
         start, end = (int(each) for each in store.offsets[piece.document : piece.document + 2])
         return store.tokens[start : min(end, start + most)]
@@ -117,9 +117,9 @@ def sample_batches(
     sequences: int = 64,
     seed: int = 0,
 ) -> BatchSample:
-    """The first two batches, and one of each of ``batches`` equal stretches of the steps from ``first`` to ``end``.
+    """Sample the first two batches, and one from each of ``batches`` equal stretches of the steps first … end - 1.
 
-    sequences: that are read of a batch, as many of each source as there are. seed: of what is chosen.
+    sequences: most sequences to read of a batch, spread evenly over its sources. seed: for the choice.
     """
     found: list[Batch] = []
     for step in _steps(first, end, batches, seed):
@@ -146,7 +146,7 @@ def _steps(first: int, end: int, batches: int, seed: int) -> list[int]:
 
 
 def _places(source: I64, most: int, stream: np.random.PCG64) -> I64:
-    """Places of a batch, in order: the first drawn one of every source, then the second of each …"""
+    """Return at most ``most`` places of a batch, ascending. Each source in turn gives one of its places at random."""
     shuffled = np.argsort(stream.random_raw(len(source)), kind="stable")
     by_source = shuffled[np.argsort(source[shuffled], kind="stable")]
     of = source[by_source]

@@ -108,7 +108,7 @@ def test_stages_and_schedules_that_cannot_be_meant():
         BatchSchedule({0: 8, 3: 0})
     with pytest.raises(BadField, match="steps start at 0"):
         SCHEDULE_32B.batch(-1)
-    with pytest.raises(BadField, match="already set"):
+    with pytest.raises(BadField, match="already has an entry"):
         SCHEDULE_32B.scaled(steps=20_000, batch=512)
     with pytest.raises(BadField, match="is 0"):
         SCHEDULE_32B.scaled(steps=1000, batch=100_000)

@@ -126,7 +126,7 @@ def test_what_cannot_be_is_refused() -> None:
         shrunk(MANTIS, replace(SMALL, machines={"v4-8": tpu("v4-8")}))
     with pytest.raises(BadField, match=re.escape("Shrink.steps is 0")):
         replace(SMALL, steps=0)
-    with pytest.raises(BadField, match="falls on a step that is already set"):
+    with pytest.raises(BadField, match="falls on a step that already has an entry"):
         shrunk(MANTIS, replace(SMALL, steps=100_000))
 
 

@@ -141,8 +141,8 @@ MISTAKES = {
     "blend((0.7, mix), (0.7, mix))": ("the shares sum to 1.4", "blend((0.7, a), (0.3, b))"),
     "blend((0.7, tokens), (0.3, mix))": ("is no mixture", "write mixture({…: 1.0})"),
     "BatchSchedule({0: 0})": ("the batch from step 0 is 0", "wanted a positive integer"),
-    "BatchSchedule({5: 16})": ("the first entry is for step 5", "say what holds from step 0"),
-    "Stages({5: mix})": ("the first entry is for step 5", "say what holds from step 0"),
+    "BatchSchedule({5: 16})": ("the first entry is for step 5", "add an entry for step 0"),
+    "Stages({5: mix})": ("the first entry is for step 5", "add an entry for step 0"),
     # trainings
     "train(end_step=0)": ("Train 'run': cannot train from step 0 to 0", "end must come later"),
     "train(seq_len=4096)": ("seq_len is 4096, the model was shaped for 128", "shorten the one"),
