@@ -1,7 +1,7 @@
-"""Chats as a token store: a template writes them, and the loss counts what the assistant says.
+"""Chats as a token store: a template writes the chats, and the loss counts the assistant's messages.
 
-``mask.bin`` beside a store's tokens: one byte each, 1 where the loss counts the token. Chats are packed whole into
-sequences of one length; what is left of a sequence is filled with the end-of-sequence token, which does not count.
+``mask.bin`` beside a store's tokens holds one byte per token, 1 where the loss counts the token. Chats are packed whole
+into sequences of one length. The rest of a sequence is padded with end-of-sequence tokens, which the loss skips.
 """
 
 # pyright: basic
@@ -23,18 +23,18 @@ GENERATION = re.compile(r"\{%-?\s*generation\s*-?%\}")
 
 
 class Chat(NamedTuple):
-    """ids end with the end-of-sequence token. mask: True where the loss counts the token. (n,) each."""
+    """A tokenized chat. ids: (n,), the last is the end-of-sequence token. mask: (n,), True where the loss counts."""
 
     ids: np.ndarray
     mask: np.ndarray
 
 
 class ChatTemplate:
-    """A tokenizer with a Jinja template for chats; "" is the one of its tokenizer_config.json.
+    """A tokenizer with a Jinja template for chats. "" takes the template of its tokenizer_config.json.
 
-    The loss counts what stands in ``{% generation %}``. Published templates rarely have it: then it counts what the
-    template adds for an answer, after the beginning of a turn that it writes when an answer is wanted.
-    Raises GarbledDocument where there is no template.
+    The loss counts the text inside ``{% generation %}``. Published templates rarely have this block. Without the
+    block, the loss counts the text that the template adds for an answer, after the generation prompt.
+    Raises GarbledDocument if there is no template.
     """
 
     def __init__(self, directory: Directory, template: str) -> None:
@@ -45,13 +45,13 @@ class ChatTemplate:
         self._template = template or self._tokenizer.chat_template or ""
         self._special = [token for token in self._tokenizer.all_special_tokens if token]
         if not self._template:
-            raise GarbledDocument(f"the chat template of {directory.url} is missing; give TokenizeChats a template")
+            raise GarbledDocument(f"{directory.url} has no chat template; give TokenizeChats a template")
 
     def encode(self, where: str, messages: Any) -> Chat:
-        """where: what an error calls the chat. messages: ``[{"role": "user", "content": "…"}, …]``.
+        """Tokenize one chat. where: its name in errors. messages: ``[{"role": "user", "content": "…"}, …]``.
 
-        Raises GarbledDocument for what is no chat, has nothing that the assistant says, or spells a special token,
-        which would end a turn in the middle of a text.
+        Raises GarbledDocument if messages is not a chat, if the assistant says nothing, or if a message spells a
+        special token, which would end a turn in the middle of a text.
         """
         self._check(where, messages)
         ids, mask = self._tagged(messages) if GENERATION.search(self._template) else self._by_turns(where, messages)
@@ -59,12 +59,12 @@ class ChatTemplate:
             ids, mask = np.append(ids, self._eos), np.append(mask, False)
         if (ids[:-1] == self._eos).any():
             raise GarbledDocument(
-                f"{where}: its template writes the end-of-sequence token inside a chat, where attention would end; "
-                "give it a token of its own for the end of a turn, or the tokenizer another one for the end of a "
+                f"{where}: its template writes the end-of-sequence token inside a chat, where attention would end. "
+                "Give the template another token for the end of a turn, or the tokenizer another one for the end of a "
                 "document: PretrainedTokenizer(eos=…)"
             )
         if not mask.any():
-            raise GarbledDocument(f"{where}: the assistant says nothing that the loss could count; leave it out")
+            raise GarbledDocument(f"{where}: the assistant says nothing that the loss could count; remove the chat")
         return Chat(ids, mask)
 
     def _tagged(self, messages: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -78,7 +78,10 @@ class ChatTemplate:
         return np.array(written["input_ids"]), np.array(written["assistant_masks"], bool)
 
     def _by_turns(self, where: str, messages: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Raises GarbledDocument for a template that writes an answer differently once others follow."""
+        """Return ids and mask for a template without ``{% generation %}``, by rendering the chat turn by turn.
+
+        Raises GarbledDocument if the template writes an answer differently once other messages follow.
+        """
         text = self._written(messages)
         mask = np.zeros(len(text), bool)
         for number, message in enumerate(messages):
@@ -87,9 +90,9 @@ class ChatTemplate:
             before, after = self._written(messages[:number], answer=True), self._written(messages[: number + 1])
             if not (text.startswith(after) and after.startswith(before)):
                 raise GarbledDocument(
-                    f"{where}: its template writes message {number + 1} differently once others follow, so nothing "
-                    "tells which tokens are the answer; give a template with {% generation %} … {% endgeneration %} "
-                    "around what the assistant says"
+                    f"{where}: its template writes message {number + 1} differently once others follow, so marin "
+                    "cannot tell which tokens are the answer. Give a template with {% generation %} … "
+                    "{% endgeneration %} around the assistant's text"
                 )
             mask[len(before) : len(after)] = True
         encoded = self._tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
@@ -116,15 +119,15 @@ class ChatTemplate:
                 )
             if spelt := [token for token in self._special if token in content]:
                 raise GarbledDocument(
-                    f"{where}: message {number} spells the special token {spelt[0]}, which would be read as one; leave "
-                    "the chat out or change its text"
+                    f"{where}: message {number} spells the special token {spelt[0]}, and the model would read it as "
+                    "that token. Remove the chat or change its text"
                 )
         if all(message["role"] != ASSISTANT for message in messages):
-            raise GarbledDocument(f"{where}: no message has the role {ASSISTANT!r}; the loss would count nothing of it")
+            raise GarbledDocument(f"{where}: no message has the role {ASSISTANT!r}; the loss would count no token")
 
 
 def packed(chats: Iterable[Chat], seq_len: int, eos: int) -> Iterator[Chat]:
-    """The chats in order, filled up so that none goes over the end of a sequence. All have at most seq_len tokens."""
+    """Yield the chats in order, padded so that none crosses the end of a sequence. None may exceed seq_len tokens."""
     held, room = None, seq_len
     for chat in chats:
         if held is not None:
@@ -140,7 +143,7 @@ def packed(chats: Iterable[Chat], seq_len: int, eos: int) -> Iterator[Chat]:
 
 
 def write_chats(out: Directory, chats: Iterable[Chat], *, vocabulary: int, tokenizer: str, eos: int) -> StoreMeta:
-    """A token store with a mask. Raises as ``write_token_store``."""
+    """Write a token store with a mask. Raises the same errors as ``write_token_store``."""
     with out.open(MASK, "wb") as marks:
 
         def documents() -> Iterator[np.ndarray]:

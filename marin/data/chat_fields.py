@@ -1,4 +1,4 @@
-"""A record of any dataset of chats as a list of messages."""
+"""Read the records of any chat dataset as lists of messages."""
 
 # pyright: basic
 from __future__ import annotations
@@ -18,7 +18,7 @@ ROLES = {"human": "user", "gpt": "assistant", **{role: role for role in ("system
 
 
 class Fields(Protocol):
-    """Of operators.read_chats."""
+    """The names of a dataset's fields. operators.read_chats documents them."""
 
     @property
     def turns(self) -> str: ...
@@ -38,7 +38,7 @@ class Fields(Protocol):
 
 @dataclass(frozen=True)
 class Read:
-    """Of one file: chats, records that are none, bytes written."""
+    """The counts of one file: chats, dropped records, bytes written."""
 
     chats: int
     dropped: int
@@ -46,7 +46,7 @@ class Read:
 
 
 def messages_of(record: dict[str, Any], fields: Fields) -> list[dict[str, str]] | None:
-    """Its messages; None for a record without an answer, or with a turn that nobody says."""
+    """Return a record's messages, or None if it has no answer, an empty turn, or a turn without a known role."""
     if fields.turns:
         turns = look_up(record, fields.turns)
         said = [(turn.get(fields.role), turn.get(fields.content)) for turn in turns or () if isinstance(turn, Mapping)]
@@ -74,7 +74,7 @@ def _answer(found: Any, fields: Fields) -> Any:
 
 
 def read_file(raw: Directory, name: str, fields: Fields, out: Directory, written: str) -> Read:
-    """Write the chats of one file as gzipped JSON lines. Raises what ``read_records`` raises."""
+    """Write the chats of one file as gzipped JSON lines. Raises the same errors as ``read_records``."""
     chats = dropped = 0
     packed = io.BytesIO()
     with gzip.GzipFile(fileobj=packed, mode="wb", mtime=0) as lines:
@@ -92,14 +92,14 @@ def read_file(raw: Directory, name: str, fields: Fields, out: Directory, written
 
 
 def must_be_chats(step: str, raw: Directory, found: Iterable[Read], max_dropped: float) -> str:
-    """For the log. Raises GarbledDocument if nothing was read, OverRemoval if too many records are no chats."""
+    """Return a line for the log. Raises GarbledDocument without a chat, OverRemoval for too many dropped records."""
     files = list(found)
     chats, dropped = sum(one.chats for one in files), sum(one.dropped for one in files)
     if not chats:
-        raise GarbledDocument(f"{raw.url}: no chat in {len(files)} files that can be read; check ReadChats.fields")
+        raise GarbledDocument(f"{raw.url}: its {len(files)} readable files hold no chat; check ReadChats.fields")
     if dropped > max_dropped * (chats + dropped):
         raise OverRemoval(
-            f"{step}: {dropped:,} of {chats + dropped:,} records are no chats by these fields, more than "
+            f"{step}: {dropped:,} of {chats + dropped:,} records hold no chat in these fields, more than "
             f"max_dropped={max_dropped:g} allows; check ReadChats.fields, or raise max_dropped"
         )
     return f"{chats:,} chats; {dropped:,} records without an answer were left out"

@@ -1,4 +1,4 @@
-"""Which of a publisher's files a download takes: globs over their paths, without those that others name."""
+"""Choose the files that a download takes: the paths that match a glob and no exclude."""
 
 from __future__ import annotations
 
@@ -9,18 +9,21 @@ from marin.errors import InputError
 
 
 def matches(name: str, patterns: Sequence[str]) -> bool:
-    """Whether a relative path matches any glob; ``*`` stays within a folder, ``**`` crosses folders."""
+    """Return whether a relative path matches any glob. ``*`` stays within a folder, ``**`` crosses folders."""
     return any(re.fullmatch(_glob(pattern), name) for pattern in patterns)
 
 
 def chosen(names: Sequence[str], patterns: Sequence[str], excludes: Sequence[str], where: str) -> list[str]:
-    """Those that match a pattern and no exclude. Raises InputError if there is none, or an exclude matches nothing:
-    it may be misspelt, and what it should have kept out would be in."""
+    """Return the names that match a pattern and no exclude.
+
+    Raises InputError if no name is left, or if an exclude matches nothing: it may be misspelt, and the files that it
+    should keep out would get in.
+    """
     for exclude in excludes:
         if not any(matches(name, [exclude]) for name in names):
             raise InputError(
                 f"{where}: the exclude {exclude} matches none of its {len(names)} files; they look like "
-                f"{some(names)}. Correct it, or take it away"
+                f"{some(names)}. Correct the exclude, or remove it"
             )
     found = [name for name in names if matches(name, patterns) and not matches(name, excludes)]
     if not found:
@@ -30,7 +33,7 @@ def chosen(names: Sequence[str], patterns: Sequence[str], excludes: Sequence[str
 
 
 def spread[T](names: Sequence[T], most: int | None) -> list[T]:
-    """At most so many, evenly from the first to the last."""
+    """Return at most ``most`` names, spread evenly over the list. None: all."""
     if most is None or most >= len(names):
         return list(names)
     return [names[len(names) * number // most] for number in range(most)]
@@ -43,5 +46,5 @@ def _glob(pattern: str) -> str:
 
 
 def some(names: Sequence[str]) -> str:
-    """A few names, and how many there are."""
+    """Return the first few names and the total as text."""
     return ", ".join(names[:5]) + (f" … ({len(names)} files)" if len(names) > 5 else "") or "nothing"

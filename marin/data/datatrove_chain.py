@@ -1,4 +1,4 @@
-"""Documents through blocks of datatrove: what comes out, and what each block kept back, with its reason."""
+"""Run documents through blocks of datatrove, and record each dropped document with its reason."""
 
 # pyright: basic
 from __future__ import annotations
@@ -13,13 +13,13 @@ from marin.data.dropped import Dropped
 from marin.errors import BadField
 
 NEITHER = ("datatrove.pipeline.readers", "datatrove.pipeline.writers", "datatrove.pipeline.tokens")
-# Warnings of a reader: the first of texts that are counted anyway, and a shard that got no file.
+# Warnings of a reader to ignore: a text without content (counted anyway), and a shard without a file.
 EXPECTED = ("Found document without text", "No files found")
-REASON = "filter_reason"  # where a filter of datatrove writes why
+REASON = "filter_reason"  # the metadata key where a filter of datatrove writes its reason
 
 
 class _KeptBack:
-    """In place of a filter's exclusion_writer: the reasons, by number of the document."""
+    """A stand-in for a filter's exclusion_writer that collects the reasons by document number."""
 
     def __init__(self) -> None:
         self.reasons: dict[str, str] = {}
@@ -28,7 +28,7 @@ class _KeptBack:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Nothing was opened."""
+        """Do nothing: there is no file to close."""
 
     def write(self, document: Any, rank: int) -> None:
         del rank
@@ -38,10 +38,10 @@ class _KeptBack:
 def through(
     blocks: Sequence[Any], documents: Iterable[Document], shard: int, shards: int
 ) -> Iterator[Document | Dropped]:
-    """The documents that come out of the last block, in its order, then those that did not, in order of input.
+    """Yield the documents that leave the last block, in its order, then the dropped ones in order of input.
 
-    blocks: of datatrove, new ones. A document that a block makes of its own has no source.
-    Raises BadField for what is no block, or one that reads or writes elsewhere.
+    blocks: datatrove blocks that have not run yet. A document that a block creates has no source.
+    Raises BadField for an object that is not a block, or for a block that reads or writes files.
     """
     from datatrove.data import Document as TheirDocument
 
@@ -78,9 +78,9 @@ def through(
 
 
 def read_through(blocks: Sequence[Any], shard: int, shards: int) -> Iterator[Document | Dropped]:
-    """The same, of what the reader at the beginning of a chain makes of its files; then what it could not read.
+    """Run the documents of the chain's own reader through its other blocks, like ``through``.
 
-    Raises BadField for a chain without a reader of files.
+    Text that the reader could not read follows at the end. Raises BadField for a chain without a reader of files.
     """
     reader, *others = _with_reader(blocks)
     lost: list[Dropped] = []
@@ -90,7 +90,7 @@ def read_through(blocks: Sequence[Any], shard: int, shards: int) -> Iterator[Doc
 
 
 def files_read(blocks: Sequence[Any]) -> str:
-    """The folder or glob of files that the reader reads which a chain begins with. Raises BadField without one."""
+    """Return the folder or glob that the chain's reader reads. Raises BadField if the chain begins with no reader."""
     reader = _with_reader(blocks)[0]
     folder = reader.data_folder
     place = folder.path if "file" in folder.fs.protocol else folder.fs.unstrip_protocol(folder.path)
@@ -103,11 +103,11 @@ def _with_reader(blocks: Sequence[Any]) -> Sequence[Any]:
     if not blocks or not isinstance(blocks[0], BaseDiskReader):
         named = type(blocks[0]).__name__ if blocks else "nothing"
         raise BadField(
-            f"a chain of datatrove begins with {named}; without documents it begins with a reader of files, such as "
-            "JsonlReader"
+            f"a chain of datatrove begins with {named}; without documents= it must begin with a reader of files, such "
+            "as JsonlReader"
         )
     if blocks[0].paths_file is not None:
-        raise BadField(f"{type(blocks[0]).__name__} has a paths_file; name the files by data_folder and glob_pattern")
+        raise BadField(f"{type(blocks[0]).__name__} has a paths_file; give data_folder and glob_pattern instead")
     return blocks
 
 
@@ -119,7 +119,10 @@ def _read(reader: Any, shard: int, shards: int) -> Iterator[Document]:
 
 @contextmanager
 def _hearing(reader: Any, lost: list[Dropped]) -> Iterator[None]:
-    """What a reader leaves out it only logs: text that is empty once, lines and files that are damaged each."""
+    """Collect the text that a reader skips into ``lost``, because the reader only logs it.
+
+    The reader logs empty text once, and each damaged line or file.
+    """
     from datatrove.utils.logging import logger
 
     made = reader.adapter
@@ -130,7 +133,7 @@ def _hearing(reader: Any, lost: list[Dropped]) -> Iterator[None]:
             lost.append(Dropped(f"{path}/{at}", "empty"))
         return found
 
-    here = threading.get_ident()  # another thread may read another shard
+    here = threading.get_ident()  # another thread may be reading another shard
 
     def warned(message: Any) -> None:
         text = message.record["message"]
@@ -149,13 +152,13 @@ def _must_be_a_block(block: Any) -> None:
     from datatrove.pipeline.base import PipelineStep
 
     if not isinstance(block, PipelineStep):
-        raise BadField(f"a chain of datatrove holds {block!r}; wanted blocks, such as GopherQualityFilter()")
+        raise BadField(f"a chain of datatrove holds {block!r}; wanted a block, such as GopherQualityFilter()")
     if type(block).__module__.startswith(NEITHER):
         raise BadField(
-            f"a chain of datatrove holds {type(block).__name__}, which reads or writes elsewhere; marin does that: "
-            "give the blocks between, or leave documents out and begin with the reader"
+            f"a chain of datatrove holds {type(block).__name__}, which reads or writes files; marin does that itself. "
+            "Give only the blocks between, or omit documents= and begin with the reader"
         )
     if getattr(block, "exclusion_writer", None) is not None:
         raise BadField(
-            f"{type(block).__name__} has an exclusion_writer; what it drops is kept beside the output, leave that out"
+            f"{type(block).__name__} has an exclusion_writer; remove it. marin keeps dropped documents with the output"
         )

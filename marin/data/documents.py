@@ -1,4 +1,4 @@
-"""Sharded documents on disk: ``shard-00000-of-00004.parquet``, zstd, the same bytes for the same documents."""
+"""Sharded documents on disk: ``shard-00000-of-00004.parquet``, zstd. Equal documents give equal bytes."""
 
 # pyright: basic
 from __future__ import annotations
@@ -25,7 +25,7 @@ SCHEMA = pa.schema(
         pa.field("metadata", pa.string(), nullable=False),
     ]
 )
-# A row group ends at whichever comes first; Arrow string arrays hold at most 2 GiB.
+# A row group ends at the first limit that it reaches. Arrow string arrays hold at most 2 GiB.
 ROWS_PER_GROUP = 4096
 BYTES_PER_GROUP = 64 << 20
 
@@ -34,7 +34,7 @@ SHARD = re.compile(r"shard-(\d{5})-of-(\d{5})\.parquet")
 
 @dataclass(frozen=True)
 class Document:
-    """One text. source: where it came from, for people. metadata: JSON-able."""
+    """One text. source: its origin, for people. metadata: JSON-able."""
 
     text: str
     source: str = ""
@@ -42,7 +42,7 @@ class Document:
 
     @property
     def id(self) -> str:
-        """32 hex digits: xxh3-128 of the text in UTF-8."""
+        """Return the xxh3-128 of the text in UTF-8, as 32 hex digits."""
         return xxhash.xxh3_128_hexdigest(self.text.encode())
 
 
@@ -51,7 +51,7 @@ def shard_name(index: int, shards: int) -> str:
 
 
 def shard_names(directory: Directory) -> list[str]:
-    """The shards at the top of a directory, in order.
+    """Return the names of the shards at the top of a directory, in order.
 
     Raises TruncatedShard if there is none, if one is missing, or if two writers' shards are mixed.
     """
@@ -75,13 +75,13 @@ def shard_names(directory: Directory) -> list[str]:
 
 
 def read_documents(directory: Directory) -> Iterator[Document]:
-    """Every document, shards in order, rows in order. Raises TruncatedShard for a broken shard."""
+    """Yield every document in order of shards and rows. Raises TruncatedShard for a broken shard."""
     for name in shard_names(directory):
         yield from read_shard(directory, name)
 
 
 def read_documents_from(directory: Directory, first: int) -> Iterator[Document]:
-    """Every document but the first so many; row groups before them are not read. Raises TruncatedShard."""
+    """Yield every document after the first ``first``. Row groups before them are not read. Raises TruncatedShard."""
     for name in shard_names(directory):
         if not first:
             yield from read_shard(directory, name)
@@ -102,7 +102,10 @@ def read_documents_from(directory: Directory, first: int) -> Iterator[Document]:
 
 
 def read_shard(directory: Directory, name: str) -> Iterator[Document]:
-    """The documents of one shard. Raises TruncatedShard naming the file, what was expected and what was found."""
+    """Yield the documents of one shard.
+
+    Raises TruncatedShard, which names the file, the expected columns and rows, and the rows found.
+    """
     for batch in _batches(directory, name, SCHEMA):
         columns = [batch.column(index).to_pylist() for index in range(1, 4)]
         for text, source, metadata in zip(*columns, strict=True):
@@ -110,7 +113,7 @@ def read_shard(directory: Directory, name: str) -> Iterator[Document]:
 
 
 def read_keyed(directory: Directory, name: str) -> Iterator[tuple[str, Document]]:
-    """What ``read_shard`` gives, each document with the id that the shard says it has."""
+    """Yield the documents of one shard like ``read_shard``, each with its stored id."""
     for key, text, source, metadata in read_rows(directory, name, SCHEMA):
         yield key, Document(text, source, json.loads(metadata))
 
@@ -118,9 +121,9 @@ def read_keyed(directory: Directory, name: str) -> Iterator[tuple[str, Document]
 def write_documents(out: Directory, documents: Iterable[Document], shards: int = 1) -> tuple[int, int, int]:
     """Write all documents, in order, into contiguous shards of (almost) equal counts.
 
-    Returns (documents, UTF-8 bytes of text, shards). One shard is streamed; for more, the documents
-    are held in memory to be counted: large jobs write shard by shard with write_shard.
-    Raises GarbledDocument for text that is not UTF-8 encodable or metadata that is not JSON.
+    Returns (documents, UTF-8 bytes of text, shards). One shard is streamed. For several shards, all
+    documents are held in memory to count them, so large jobs write shard by shard with write_shard.
+    Raises GarbledDocument for text that cannot be encoded as UTF-8 or metadata that is not JSON.
     """
     if shards < 1:
         raise ValueError(f"{out.url}: shards is {shards}; wanted at least 1")
@@ -143,9 +146,7 @@ def write_shard(out: Directory, index: int, shards: int, documents: Iterable[Doc
             try:
                 encoded = document.text.encode()
             except UnicodeEncodeError as error:
-                raise GarbledDocument(
-                    f"{where}: {error}; the text must be valid Unicode, normalise it first"
-                ) from error
+                raise GarbledDocument(f"{where}: {error}; the text is not valid Unicode, normalise it first") from error
             size += len(encoded)
             key = xxhash.xxh3_128_hexdigest(encoded)
             yield key, document.text, document.source, _to_json(document.metadata, where)
@@ -154,13 +155,13 @@ def write_shard(out: Directory, index: int, shards: int, documents: Iterable[Doc
 
 
 def write_rows(out: Directory, name: str, schema: pa.Schema, rows: Iterable[Sequence[str]]) -> int:
-    """Write rows of strings as one Parquet file with deterministic bytes. Returns how many. Also for sidecars."""
+    """Write rows of strings as one Parquet file with deterministic bytes, also for sidecars. Returns their number."""
     with out.open(name, "wb") as handle:
         return _write(handle, schema, rows)
 
 
 def read_rows(directory: Directory, name: str, schema: pa.Schema) -> Iterator[tuple[str, ...]]:
-    """Rows that write_rows wrote. Raises TruncatedShard as read_shard does."""
+    """Yield the rows that write_rows wrote. Raises TruncatedShard as read_shard does."""
     for batch in _batches(directory, name, schema):
         yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
 
@@ -184,7 +185,7 @@ def _write(handle: IO[bytes], schema: pa.Schema, rows: Iterable[Sequence[str]]) 
 
 
 def _batch(rows: list[Sequence[str]], schema: pa.Schema) -> pa.RecordBatch:
-    # From buffers: pa.array() imports pandas when it is installed, .2 s in every new process.
+    # Built from buffers, because pa.array() imports pandas if it is installed: .2 s in every new process.
     arrays = [_strings(column) for column in zip(*rows, strict=True)]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
@@ -193,16 +194,18 @@ def _strings(column: Sequence[str]) -> pa.Array:
     encoded = [cell.encode() for cell in column]
     ends = np.cumsum([0, *map(len, encoded)], dtype=np.int64)
     if ends[-1] > np.iinfo(np.int32).max:
-        raise GarbledDocument(f"a document of {max(map(len, encoded))} bytes; a row group holds 2 GiB, split it first")
+        raise GarbledDocument(
+            f"a document has {max(map(len, encoded))} bytes, but a row group holds at most 2 GiB; split it first"
+        )
     offsets = pa.py_buffer(ends.astype(np.int32).tobytes())
     return pa.Array.from_buffers(pa.string(), len(encoded), [None, offsets, pa.py_buffer(b"".join(encoded))])
 
 
 def parquet_file(handle: IO[bytes]) -> pq.ParquetFile:
-    """A Parquet file whose bytes are checked, and read by this thread alone.
+    """Open a Parquet file that verifies its checksums and is read by this thread alone.
 
-    Arrow's own reading threads would still let go of a Python file while the interpreter ends: in one of 300
-    programs that read and end at once, the process aborted.
+    Arrow's own threads may release a Python file while the interpreter shuts down. The process then aborted in one of
+    300 programs that read a file and exit at once.
     """
     return pq.ParquetFile(handle, page_checksum_verification=True, pre_buffer=False)
 
@@ -221,7 +224,7 @@ def _batches(directory: Directory, name: str, schema: pa.Schema) -> Iterator[pa.
                     batch = file.read_row_group(group, use_threads=False)
                     yield from batch.to_batches()
                     found += batch.num_rows
-            # OSError: zstd and checksum failures; EOFError, ValueError: what broken offsets lead to.
+            # OSError: zstd and checksum failures. EOFError and ValueError: broken offsets.
             except (pa.ArrowException, OSError, EOFError, ValueError) as error:
                 raise TruncatedShard(
                     f"{directory.url}/{name}: expected {expected} with columns {', '.join(schema.names)}, found "

@@ -1,4 +1,4 @@
-"""The planner's table of a run's data: what each source gives, is asked for and is read again, before anything runs."""
+"""The plan's table of a run's data: per source its share, the tokens drawn and available, and the epochs."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ class DrawRow:
     """One source, in one stage or over all steps of the run. Amounts in tokens."""
 
     name: str
-    share: float  # of what is drawn, as meant
-    available: int | None  # None where nobody has counted
+    share: float  # share of the draws that the mixture asks for
+    available: int | None  # None if the tokens are not counted yet
     drawn: int
     epochs: float | None  # drawn over available, in whole windows
-    epochs_by_end: float | None  # with all that was drawn before
-    per_block: float  # sequences in a block, as meant
+    epochs_by_end: float | None  # including all earlier draws
+    per_block: float  # sequences in a block that the mixture asks for
 
 
 @dataclass(frozen=True, kw_only=True)
 class DrawTable[S]:
-    """stages: first and last + 1 optimizer step of each, and its sources, the largest first. total: over all steps."""
+    """The rows of a run. stages: (first step, end step, rows by share, largest first). total: over all steps."""
 
     stages: tuple[tuple[int, int, tuple[DrawRow, ...]], ...]
     total: tuple[DrawRow, ...]
-    starved: tuple[tuple[str, int, float, int], ...]  # name, stage, share, sequences of the stage: surely gets none
-    least_epochs: Mapping[str, tuple[float, int]]  # by source that is counted: surely read so often; tokens it holds
+    starved: tuple[tuple[str, int, float, int], ...]  # surely get nothing: (name, stage, share, stage's sequences)
+    least_epochs: Mapping[str, tuple[float, int]]  # of counted sources: the least number of epochs, and the tokens
 
 
 def draw_table[S](
@@ -44,18 +44,18 @@ def draw_table[S](
     tokens: Mapping[S, int],
     lengths: Mapping[int, int] | None = None,
 ) -> DrawTable[S]:
-    """Of the steps first … end - 1. tokens: of the sources that are counted; of all whose shares go by them.
-    lengths: see OrderSpec.
+    """Return the table of the optimizer steps first … end - 1.
 
-    What is drawn is exact at the end of each block, and within one elsewhere: the order there depends on what the
-    stores hold. Raises BadField, StarvedSource for a source without a whole window.
+    tokens: of the counted sources, which must include every source of a ByTokens. lengths: see OrderSpec.
+    Draws are exact at the end of each block. Within a block they may be off, because the order there depends on the
+    content of the stores. Raises BadField, and StarvedSource for a source without a whole window.
     """
     stages = stages.resolved(tokens)
     for source, count in tokens.items():
         if count < seq_len:
             raise StarvedSource(
                 f"{source_name(source)} holds {count:,} tokens, less than one sequence of {seq_len:,}; "
-                "give it more text or use a shorter seq_len"
+                "give the source more text or use a shorter seq_len"
             )
     planned = stage_draws(stages, batch, stages.sources)
     drawn_before: dict[S, float] = dict.fromkeys(stages.sources, 0.0)
@@ -66,7 +66,7 @@ def draw_table[S](
     starved: list[tuple[str, int, float, int]] = []
 
     def windows_of(stage: StageDraws[S], stop: int) -> dict[S, float]:
-        """Of its first so many sequences, in windows of today's length."""
+        """Return the draws of the stage's first ``stop`` sequences, in windows of seq_len tokens."""
         found: dict[S, float] = dict.fromkeys(stage.sources, 0.0)
         starts = [min(max(batch.sequences_before(at) - stage.sequence, 0), stop) for at in lengths or {0: seq_len}]
         for held, start, end in zip((lengths or {0: seq_len}).values(), starts, [*starts[1:], stop], strict=True):
@@ -122,14 +122,14 @@ def draw_table[S](
 def must_be_drawable[S](
     table: DrawTable[S], *, end: int, max_epochs: float, allow_starved: tuple[str, ...] = ()
 ) -> None:
-    """Refuse what the run's own gates would surely refuse. Raises StarvedSource or TooManyEpochs with every source."""
+    """Raise StarvedSource or TooManyEpochs, naming every source, if the run's own gates would surely refuse."""
     refused = [each for each in table.starved if each[0] not in allow_starved]
     if refused:
         names = tuple(dict.fromkeys(name for name, *_ in refused))
         raise StarvedSource(
             "; ".join(
                 f"{name} (share {share:.4%}) gets none of the {sequences:,} sequences of the stage at step {stage:,}: "
-                f"it needs a share of about {1 / sequences:.2%} or a longer stage"
+                f"the source needs a share of about {1 / sequences:.2%} or a longer stage"
                 for name, stage, share, sequences in refused
             )
             + f"; drop it from the mixture, or allow it: allow_starved={names}"
@@ -142,8 +142,8 @@ def must_be_drawable[S](
         ]
         worst = max(epochs for epochs, _ in worn.values())
         raise TooManyEpochs(
-            f"{'; '.join(lines)}. At most {max_epochs:g} times is allowed: lower its share to "
-            f"{max_epochs / worst:.2g} of what it is, give it more text, or raise max_epochs to {worst:.1f}"
+            f"{'; '.join(lines)}. At most {max_epochs:g} times is allowed: multiply its share by "
+            f"{max_epochs / worst:.2g}, give it more text, or raise max_epochs to {worst:.1f}"
         )
 
 
@@ -157,7 +157,7 @@ def _between[S](stage: StageDraws[S], start: int, stop: int) -> tuple[dict[S, fl
 
 
 def _most[S](stage: StageDraws[S], start: int, stop: int, block: int) -> dict[S, int]:
-    """What the blocks that these sequences lie in hold of each source."""
+    """Return the draws from each source in all blocks that these sequences touch."""
     return _between(stage, start // block * block, -(-stop // block) * block)[1]
 
 

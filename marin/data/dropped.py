@@ -1,4 +1,4 @@
-"""Removing documents: every one that goes is written down with its reason, and how many may go is bounded."""
+"""Remove documents: record each removed document with its reason, and bound the share that may be removed."""
 
 # pyright: basic
 from __future__ import annotations
@@ -16,18 +16,18 @@ from marin.data.documents import Document, read_rows, read_shard, shard_names, w
 from marin.errors import OverRemoval
 from marin.store.files.directory import Directory
 
-# Below the documents, with the same shard names.
+# The sidecar's folder below the documents, with the same shard names.
 FOLDER = "dropped"
-TOOK_OUT = "took out "  # how the line of a log begins that says what went
+TOOK_OUT = "took out "  # beginning of the log line about removed documents
 PARTS = "parts of documents that stay"  # lines and paragraphs
 SCHEMA = pa.schema([pa.field(name, pa.string(), nullable=False) for name in ("id", "reason", "detail")])
 
 
 @dataclass(frozen=True)
 class Dropped:
-    """id: of the document (or the name of what should have become one). detail: JSON-able evidence.
+    """A removed document. id: of the document, or the place of a record that gave none. detail: JSON-able evidence.
 
-    bytes: UTF-8 bytes of its text, where it had any.
+    bytes: UTF-8 bytes of its text, 0 if it had none.
     """
 
     id: str
@@ -38,7 +38,7 @@ class Dropped:
 
 @dataclass(frozen=True)
 class Sieved:
-    """What happened: documents and UTF-8 bytes that stay, and how many went, by reason."""
+    """The result of a filter: documents and UTF-8 bytes kept, and the removed ones by reason."""
 
     documents: int
     bytes: int
@@ -51,7 +51,7 @@ class Sieved:
 
 
 def sieve(inputs: Directory, name: str, out: Directory, judge: Callable[[Document], Document | Dropped]) -> Sieved:
-    """Pass one shard through judge; what stays goes to a shard of the same name, the rest to its sidecar."""
+    """Pass one shard through judge. Kept documents go to a shard of the same name, dropped ones to its sidecar."""
     index, shards, parts = int(name[6:11]), int(name[15:20]), 0
 
     def judged() -> Iterator[Document | Dropped]:
@@ -90,14 +90,14 @@ def write_sieved(out: Directory, index: int, shards: int, verdicts: Iterable[Doc
 
 
 def read_dropped(directory: Directory) -> Iterator[Dropped]:
-    """What a stage removed, in the order of its input."""
+    """Yield the documents that a step removed, in the order of its input."""
     for name in shard_names(directory / FOLDER):
         for key, reason, detail in read_rows(directory / FOLDER, name, SCHEMA):
             yield Dropped(key, reason, json.loads(detail))
 
 
 def total(parts: Iterable[Sieved]) -> Sieved:
-    """All shards together; reasons by name."""
+    """Return the sum over all shards, with reasons sorted by name."""
     held = list(parts)
     dropped, removed = Counter[str](), Counter[str]()
     for part in held:
@@ -110,9 +110,9 @@ def total(parts: Iterable[Sieved]) -> Sieved:
 def remaining(
     step: str, source: str, written: Sequence[Sieved], bound: float, out: Directory, log: Callable[[str], None]
 ) -> Documents:
-    """What a stage leaves of a source, with a line in its log on what went. written: of each shard.
+    """Return the Documents that a step keeps of a source, and log the removed ones. written: of each shard.
 
-    Raises OverRemoval if more than ``bound`` went.
+    Raises OverRemoval if more than ``bound`` of the documents were removed.
     """
     sieved = total(written)
     check_removed(step, source, sieved, bound, out)
@@ -122,7 +122,7 @@ def remaining(
 
 
 def what_went(sieved: Sieved) -> str:
-    """``took out 2 of 10 documents, 1,200 of 9,000 bytes: …``, the reasons with the most bytes first."""
+    """Return ``took out 2 of 10 documents, 1,200 of 9,000 bytes: …``, the reasons with the most bytes first."""
     counts, sizes = sieved.dropped, sieved.dropped_bytes
     reasons: list[str] = []
     for why in sorted({**sizes, **counts}, key=lambda why: (-sizes.get(why, 0), -counts.get(why, 0), why)):
@@ -134,7 +134,7 @@ def what_went(sieved: Sieved) -> str:
 
 
 def check_removed(step: str, source: str, sieved: Sieved, bound: float, out: Directory) -> None:
-    """Raises OverRemoval if more than ``bound`` of the documents went."""
+    """Raise OverRemoval if more than ``bound`` of the documents were removed."""
     removed = sum(sieved.dropped.values())
     if not removed or removed <= bound * sieved.seen:
         return
@@ -142,5 +142,5 @@ def check_removed(step: str, source: str, sieved: Sieved, bound: float, out: Dir
     raise OverRemoval(
         f"{step} removed {removed} of {sieved.seen} documents ({removed / sieved.seen:.1%}) of {source}; "
         f"at most {bound:.1%} may go. Top reasons: {', '.join(f'{reason} {count}' for reason, count in top)}. "
-        f"Each is in {out.url}/{FOLDER}; if they should go, raise max_removed, else choose other rules"
+        f"Each is in {out.url}/{FOLDER}. If they should go, raise max_removed; if not, choose other rules"
     )

@@ -1,7 +1,6 @@
 """A language model behind an OpenAI-compatible server, as a judge of text.
 
-Whatever it answers is outside of what this project can repeat: an answer is kept, and asked for again only when the
-step is made again.
+marin cannot reproduce the model's answers. It keeps each answer, and asks again only when the step is rebuilt.
 """
 
 from __future__ import annotations
@@ -25,11 +24,11 @@ NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
 
 @value("label/endpoint")
 class Endpoint:
-    """Asks for one number about a text.
+    """A labeller that asks a server for one number about a text.
 
-    url: of the server's API, ``https://…/v1``. prompt: with ``{text}`` where the text goes; of the numbers in the
-    answer the last one counts. most_characters: of a text that are sent. least, most: what the number may be.
-    key: name of the variable that holds the key, read when it is asked; without that variable none is sent.
+    url: of the server's API, ``https://…/v1``. prompt: with ``{text}`` in place of the text; the last number in the
+    answer counts. most_characters: of a text, sent at most. least, most: the allowed range of the number.
+    key: name of the environment variable that holds the key, read at each request. If unset, no key is sent.
     """
 
     url: str
@@ -42,27 +41,30 @@ class Endpoint:
 
     def __post_init__(self) -> None:
         if "{text}" not in self.prompt:
-            raise BadField(f"Endpoint.prompt has no {{text}}, where the text goes: {self.prompt[:80]!r}")
+            raise BadField(f"Endpoint.prompt is {self.prompt[:80]!r}; put {{text}} where the text goes")
         if not self.url.startswith(("http://", "https://")):
             raise BadField(f"Endpoint.url is {self.url!r}; wanted http://… or https://…, up to /v1")
         if self.least >= self.most:
             raise BadField(f"Endpoint: least is {self.least} and most {self.most}; wanted least < most")
 
     def __call__(self, text: str) -> float:
-        """Raises InputError: the server refuses, cannot be reached, or its answer has no such number."""
+        """Return the model's number for a text.
+
+        Raises InputError if the server refuses or cannot be reached, or if the answer has no number in range.
+        """
         prompt = self.prompt.replace("{text}", text[: self.most_characters])
         answer = ask(self, prompt)
         found = [float(number) for number in NUMBER.findall(answer)]
         if not found or not self.least <= found[-1] <= self.most:
             raise InputError(
                 f"{self.model} at {self.url} answered {answer[:200]!r}; wanted a number from {self.least:g} to "
-                f"{self.most:g} at its end: say so in the prompt"
+                f"{self.most:g} at its end. Ask for that in the prompt"
             )
         return found[-1]
 
 
 def ask(endpoint: Endpoint, prompt: str) -> str:
-    """One answer. Busy servers and lost connections are asked again. Raises InputError."""
+    """Return one answer. Busy servers and lost connections are tried again. Raises InputError."""
     where = f"{endpoint.url.rstrip('/')}/chat/completions"
     body = {"model": endpoint.model, "messages": [{"role": "user", "content": prompt}], "temperature": 0, "seed": 0}
     headers = {"Content-Type": "application/json"}
@@ -91,7 +93,7 @@ def ask(endpoint: Endpoint, prompt: str) -> str:
 
 
 def checked(score: object, labeller: object) -> float:
-    """Raises InputError for what is no finite number."""
+    """Return the score as a float. Raises InputError unless it is a finite number."""
     if not isinstance(score, int | float) or not math.isfinite(score):
         raise InputError(f"{type(labeller).__name__} returned {score!r} for a text; wanted a finite number")
     return float(score)

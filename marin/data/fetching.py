@@ -1,4 +1,4 @@
-"""Files by URL: resumed where they stopped, checked when here; and the listings that publishers give of theirs."""
+"""Fetch files by URL, resume and verify them, and read the file listings of publishers."""
 
 # pyright: basic
 from __future__ import annotations
@@ -20,7 +20,7 @@ from marin.store.files.directory import Directory
 
 @dataclass(frozen=True)
 class Fetched:
-    """One file that came. origin: where from. checked: the publisher's checksum that it has, "" where there is none."""
+    """One fetched file. origin: its place. checked: the publisher's checksum, verified; "" if none is published."""
 
     name: str
     bytes: int
@@ -32,16 +32,16 @@ class Fetched:
 
 
 def fetch_http(file: HttpFile, out: Directory, state: Directory) -> Fetched:
-    """Fetch one file into ``out``. What an earlier attempt left in ``state`` is continued; what it has whole is taken.
+    """Fetch one file into ``out``. A file in ``state`` from an earlier attempt is resumed, or reused if complete.
 
-    Raises InputError naming the URL: unreachable, refused, or of another checksum than the pinned one.
+    Raises InputError, which names the URL, if it is unreachable or refused, or if the pinned checksum differs.
     """
     size = _fetch(file, state).put_into(out)
     return Fetched(file.path, size, file.url, f"sha256 {file.sha256}" if file.sha256 else "")
 
 
 def read_index(index: HttpFile, state: Directory) -> list[str]:
-    """The lines of a pinned listing of paths (plain or gzip)."""
+    """Return the lines of a pinned listing of paths (plain or gzip)."""
     kept = _fetch(index, state)
     content = kept.directory.read_bytes(kept.name)
     try:
@@ -63,20 +63,20 @@ def _fetch(file: HttpFile, state: Directory) -> KeptFile:
             part.unlink()
             raise InputError(
                 f"{file.url}: sha256 is {found}, wanted {file.sha256}; the file changed at its source or was "
-                "damaged on the way. Run again; if it stays so, check the publisher and pin the new checksum"
+                "damaged on the way. Run again; if the message returns, ask the publisher and pin the new checksum"
             )
         kept.take(part)
     return kept
 
 
 def _login(url: str) -> str:
-    """From ~/.netrc, because no field of a step may hold it; "" where that says nothing of the server."""
+    """Return the Authorization header from ~/.netrc, "" if it has no entry. No field of a step may hold a secret."""
     try:
         found = netrc.netrc().authenticators(urllib.parse.urlsplit(url).hostname or "")
     except FileNotFoundError:
         return ""
     except netrc.NetrcParseError as error:
-        raise InputError(f"~/.netrc cannot be read: {error}") from error
+        raise InputError(f"~/.netrc cannot be read: {error}; correct it") from error
     return f"Basic {b64encode(f'{found[0]}:{found[2]}'.encode()).decode()}" if found else ""
 
 

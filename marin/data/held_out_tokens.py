@@ -1,7 +1,7 @@
-"""Held-out documents among training tokens, found by runs of the same tokens.
+"""Find held-out documents among training tokens by common runs of tokens.
 
-What documents share, such as a licence or a description that each of them repeats, is in training data by right: of the
-shorter one of two documents most must be in the other.
+Training data may share a licence or a repeated description with a held-out document. Two documents therefore match only
+if most of the shorter one is in the other.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from marin.data.batch_sample import BatchSample, Piece
 
 U64 = NDArray[np.uint64]
 
-RUN = 32  # tokens that are looked up together
-LEAST_UNLIKE = 12  # different ones among them: rulers and rows of spaces are alike in all texts
-MOST = 0.8  # of the shorter one of two documents, or of a piece: what is only alike has less
-READ = 1 << 17  # tokens of a training document that are compared
-NOBODY = -1  # in place of a held-out document
+RUN = 32  # tokens in a run
+LEAST_UNLIKE = 12  # different tokens in a run; rulers and rows of spaces are alike in all texts
+MOST = 0.8  # share of the shorter document, or of a piece, that must match; similar texts share less
+READ = 1 << 17  # tokens of a training document to compare
+NOBODY = -1  # no held-out document
 FACTOR = 0x9E3779B97F4A7C15
 
 
 @dataclass(frozen=True, kw_only=True)
 class Found:
-    """A piece of a training document that is held out. document: number among the held-out ones. tokens: in both."""
+    """A training piece that matches a held-out document. document: its number there. tokens: common to both."""
 
     piece: Piece
     document: int
@@ -35,7 +35,10 @@ class Found:
 
 
 class HeldOutTokens:
-    """documents: token ids of each. Those with fewer than RUN tokens cannot be found: ``too_short`` says how many."""
+    """An index of held-out documents. documents: token ids of each.
+
+    Documents with fewer than RUN tokens cannot be found. ``too_short`` counts them.
+    """
 
     def __init__(self, documents: Sequence[NDArray[np.integer[Any]]]) -> None:
         self.lengths = [len(ids) for ids in documents]
@@ -44,10 +47,10 @@ class HeldOutTokens:
         owners = np.repeat(np.arange(len(runs)), [len(each) for each in runs])
         every = np.concatenate(runs) if runs else np.empty(0, np.uint64)
         self._runs, first = np.unique(every, return_index=True)
-        self._owner = owners[first]  # of a run that several hold, the first one
+        self._owner = owners[first]  # a run in several documents belongs to the first
 
     def find(self, sample: BatchSample) -> list[Found]:
-        """Pieces of the sample whose documents are held out, or parts of one that is, or hold one."""
+        """Return the sample's pieces whose document equals, contains or is contained in a held-out document."""
         found: list[Found] = []
         for piece in sample.pieces:
             for document, tokens in self._covered(piece.tokens).items():
@@ -60,7 +63,7 @@ class HeldOutTokens:
         return found
 
     def _covered(self, tokens: NDArray[np.integer[Any]]) -> dict[int, int]:
-        """By held-out document, how many of these tokens are in runs of it."""
+        """Return the number of these tokens in runs of each held-out document, by document number."""
         runs, found = runs_of(tokens), dict[int, int]()
         if not len(self._runs) or not len(runs):
             return found
@@ -75,7 +78,7 @@ class HeldOutTokens:
 
 
 def runs_of(ids: NDArray[np.integer[Any]]) -> U64:
-    """A hash of the RUN tokens from each place on."""
+    """Return a hash of the RUN tokens from each place on."""
     if len(ids) < RUN:
         return np.empty(0, np.uint64)
     powers = np.array([pow(FACTOR, number, 1 << 64) for number in range(RUN)], np.uint64)
@@ -83,7 +86,7 @@ def runs_of(ids: NDArray[np.integer[Any]]) -> U64:
 
 
 def _unlike(ids: NDArray[np.integer[Any]]) -> NDArray[np.int64]:
-    """How many different tokens there are in each run."""
+    """Return the number of different tokens in each run."""
     if len(ids) < RUN:
         return np.empty(0, np.int64)
     ordered = np.sort(np.lib.stride_tricks.sliding_window_view(ids, RUN), axis=1)

@@ -7,7 +7,7 @@ from marin.steps.value import value
 
 @value("http_file")
 class HttpFile:
-    """sha256: 64 hex digits, or "" where nobody publishes one. name: below the output, "" for the URL's last part."""
+    """A file on the web. sha256: 64 hex digits, "" if none is published. name: in the output, "" for the URL's end."""
 
     url: str
     sha256: str

@@ -1,6 +1,7 @@
-"""Files of a dataset or model on the Hugging Face hub, at one commit: asked for with patience, checked when here.
+"""Fetch the files of a dataset or model on the Hugging Face hub at one commit, with retries and checksums.
 
-The hub's client lists; files come over plain HTTP, because the client begins a file anew in every process.
+The hub's client lists the files. marin fetches them over plain HTTP, because the client restarts a partial file in
+every process.
 """
 
 # pyright: basic
@@ -24,7 +25,7 @@ from marin.store.files.directory import Directory
 
 @dataclass(frozen=True)
 class HubFile:
-    """checksum: "sha256 …" of a large file or "git …", the git blob id of a small one."""
+    """One file on the hub. checksum: "sha256 …" for a large file, "git …" (the git blob id) for a small one."""
 
     name: str
     bytes: int
@@ -38,10 +39,10 @@ class HubFile:
 def list_hub_files(
     repo: str, revision: str, patterns: Sequence[str], excludes: Sequence[str]
 ) -> tuple[str, list[HubFile]]:
-    """The commit, and the dataset's files in it that match, by name. revision: digits with which the commit begins.
+    """Return the commit, and the dataset's matching files by name. revision: the first digits of the commit.
 
-    Raises MissingRevision if repository or commit do not exist (a branch or tag is none), InputError if nothing matches
-    or the hub does not answer.
+    Raises MissingRevision if the repository or commit does not exist (branches and tags do not count), InputError if
+    nothing matches or the hub does not answer.
     """
     import huggingface_hub
     from huggingface_hub.constants import ENDPOINT
@@ -55,9 +56,9 @@ def list_hub_files(
 
 
 def list_model_files(repo: str, revision: str) -> tuple[dict[str, HubFile], str | None]:
-    """Return a model's files by name, and its licence as its card names it.
+    """Return a model's files by name, and the licence that its card names.
 
-    Raises MissingRevision if repository or commit do not exist, InputError if the hub does not answer.
+    Raises MissingRevision if the repository or commit does not exist, InputError if the hub does not answer.
     """
     import huggingface_hub
     from huggingface_hub.constants import ENDPOINT
@@ -71,7 +72,7 @@ def list_model_files(repo: str, revision: str) -> tuple[dict[str, HubFile], str 
 
 def _listed(repo: str, revision: str, info: Any) -> tuple[str, dict[str, HubFile]]:
     commit = str(info.sha or "")
-    if not commit.startswith(revision):  # a branch or a tag may be called as a commit begins
+    if not commit.startswith(revision):  # a branch or tag may be named like the beginning of a commit
         raise _no_revision(repo, revision)
     return commit, {
         sibling.rfilename: HubFile(
@@ -90,7 +91,7 @@ def fetch_hub_file(repo: str, revision: str, file: HubFile, out: Directory, stat
 
 
 def keep_hub_file(repo: str, revision: str, file: HubFile, state: Directory, kind: str) -> KeptFile:
-    """Fetch one file into the state, resumable and verified; one that an earlier attempt has whole is taken.
+    """Fetch one file into the state, resumable and verified. A complete file of an earlier attempt is reused.
 
     kind: "dataset" or "model".
     """
@@ -110,21 +111,21 @@ def keep_hub_file(repo: str, revision: str, file: HubFile, state: Directory, kin
                 part.unlink()
                 raise InputError(
                     f"{origin} has {size} bytes, {file.checksum.split()[0]} {found}; wanted {file.bytes}, "
-                    f"{file.checksum}; run again"
+                    f"{file.checksum}. Run again"
                 )
             kept.take(part)
     return kept
 
 
 def kept_hub_file(repo: str, revision: str, file: HubFile, state: Directory) -> KeptFile:
-    """Return where the state keeps a file that arrived whole, also if it has not arrived yet."""
+    """Return the place in the state of a complete file, whether or not it has arrived."""
     return KeptFile(state, file.name, repo, revision, file.name, file.checksum)
 
 
 def fetch_model_file(repo: str, revision: str, name: str, state: Directory) -> bytes:
-    """One file of a model: of the hub client's cache if it is there, else asked for with patience.
+    """Return one file of a model from the hub client's cache, or else from the hub, with retries.
 
-    Raises MissingRevision if repository or revision do not exist, InputError if the file cannot be had.
+    Raises MissingRevision if the repository or revision does not exist, InputError if the file cannot be fetched.
     """
     import huggingface_hub
     from huggingface_hub import constants
@@ -135,7 +136,7 @@ def fetch_model_file(repo: str, revision: str, name: str, state: Directory) -> b
         return Path(cached).read_bytes()
     url = huggingface_hub.hf_hub_url(repo, name, revision=revision)
     if constants.HF_HUB_OFFLINE:
-        raise InputError(f"{url}: not in {constants.HF_HUB_CACHE}, and HF_HUB_OFFLINE is set; take that away")
+        raise InputError(f"{url}: not in {constants.HF_HUB_CACHE}, and HF_HUB_OFFLINE is set; unset that variable")
     login = build_hf_headers().get("authorization", "")
     with scratch(state) as folder:
         part = folder / f"{name}.part"
@@ -154,21 +155,21 @@ def _refused(repo: str, revision: str, url: str, error: HTTPError) -> MarinError
     if code == "RepoNotFound":
         return _no_repository(repo, revision)
     return InputError(
-        f"{url}: the hub answered {error.code} {error.reason}; check the name, and for what is private run "
+        f"{url}: the hub answered {error.code} {error.reason}; check the name, and for a private repository run "
         "`hf auth login` or set HF_TOKEN"
     )
 
 
 def _no_revision(repo: str, revision: str) -> MissingRevision:
     return MissingRevision(
-        f"{repo} has no revision {revision}; look up a commit on its page under Files → History and pin that"
+        f"{repo} has no revision {revision}; look up a commit on its page under Files → History and pin it"
     )
 
 
 def _no_repository(repo: str, revision: str) -> MissingRevision:
     return MissingRevision(
-        f"{repo} does not exist on the hub, or not for this account (wanted revision {revision}); check the "
-        "name, and for a private one run `hf auth login`"
+        f"{repo} does not exist on the hub, or this account cannot see it (wanted revision {revision}); check the "
+        "name, and for a private repository run `hf auth login`"
     )
 
 
@@ -177,7 +178,7 @@ def _gated(repo: str) -> InputError:
 
 
 def _patiently(repo: str, revision: str, what: str, ask: Callable[[], Any]) -> Any:
-    """What ``ask`` gives, tried as often as there is hope."""
+    """Return the result of ``ask``, and retry it while the error may pass."""
     import httpx
     from huggingface_hub import errors
 
@@ -192,9 +193,7 @@ def _patiently(repo: str, revision: str, what: str, ask: Callable[[], Any]) -> A
         except errors.RepositoryNotFoundError as error:
             raise _no_repository(repo, revision) from error
         except errors.OfflineModeIsEnabled as error:
-            raise InputError(
-                f"{what}: {_words(error)}; take HF_HUB_OFFLINE away, or run where it is not set"
-            ) from error
+            raise InputError(f"{what}: {_words(error)}; unset HF_HUB_OFFLINE, or run where it is not set") from error
         except (httpx.HTTPError, OSError) as error:
             response = getattr(error, "response", None)
             status, asked, problem = 0, None, _words(error)

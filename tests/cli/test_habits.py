@@ -153,7 +153,7 @@ def test_hf_token_opens_a_private_dataset_and_stays_out_of_the_store(tmp_path: P
         asked = {"HF_ENDPOINT": base, "HF_HUB_DISABLE_TELEMETRY": "1", "HF_HOME": str(tmp_path / "home")}
         without = ended(project, *project.command(), **asked)
         assert without.returncode == Exit.FAILED
-        assert "lab/private does not exist on the hub, or not for this account" in without.stdout, without.stdout
+        assert "lab/private does not exist on the hub, or this account cannot see it" in without.stdout, without.stdout
         done = ended(project, *project.command("--logs"), **asked, HF_TOKEN=token, MARIN_LOG="debug")
     assert done.returncode == 0, done.stdout
     [file] = (project.store / "download-hf").glob("*/a.txt")

@@ -80,7 +80,7 @@ def test_too_many_epochs_name_every_source_its_number_and_the_remedy():
     ):
         must_be_drawable(made, end=8, max_epochs=3)
     with pytest.raises(
-        TooManyEpochs, match=r"At most 4 times is allowed: lower its share to 0\.1\d .* raise max_epochs"
+        TooManyEpochs, match=r"At most 4 times is allowed: multiply its share by 0\.1\d, .* raise max_epochs"
     ):
         must_be_drawable(made, end=8, max_epochs=4)
     must_be_drawable(made, end=8, max_epochs=40)

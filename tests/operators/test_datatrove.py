@@ -133,7 +133,7 @@ def test_a_reader_may_begin_it_and_loses_nothing_without_a_word(tmp_path: Path) 
     before = step.outside()
     (folder / "b.jsonl").write_text('{"text": "a crow"}\n')
     assert [name for name, mark in step.outside().items() if mark != before[name]] == [str(folder / "b.jsonl")]
-    with pytest.raises(BadField, match=r"begins with LambdaFilter; without documents it begins with a reader of files"):
+    with pytest.raises(BadField, match=r"begins with LambdaFilter; without documents= it must begin with a reader"):
         Datatrove(chain=Recipe()).outside()
 
 
@@ -143,7 +143,7 @@ def test_what_removes_too_much_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("chain", "says"), [(Reads(), "JsonlReader, which reads or writes elsewhere"), (NoBlocks(), "wanted blocks")]
+    ("chain", "says"), [(Reads(), "JsonlReader, which reads or writes files"), (NoBlocks(), "wanted a block")]
 )
 def test_what_is_no_block_between_is_refused(chain: Any, says: str, tmp_path: Path) -> None:
     with pytest.raises(BadField, match=says):

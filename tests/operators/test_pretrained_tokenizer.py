@@ -89,7 +89,7 @@ def test_what_does_not_pass_is_not_asked_for_again(
     with hub(monkeypatch, tmp_path, files) as log:
         with pytest.raises(MissingRevision, match=r"lab/model has no revision f{40}"):
             run_step(wrong, {}, tmp_path)
-        with pytest.raises(MissingRevision, match="lab/other does not exist on the hub, or not for this account"):
+        with pytest.raises(MissingRevision, match="lab/other does not exist on the hub, or this account cannot see it"):
             run_step(PretrainedTokenizer(repo="lab/other", revision=COMMIT), {}, tmp_path)
         assert len(log) == 2
     with (

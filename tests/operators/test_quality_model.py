@@ -261,7 +261,7 @@ def test_a_label_that_is_no_number_is_refused(tmp_path: Path) -> None:
         (lambda: TrainClassifier(good=(GOOD,), bad=(BAD,), least_separation=0.4), "wanted 0.5 .chance. to 1"),
         (lambda: Label(documents=WEB, labeller=LessonWords(), at_once=0), "Label.at_once is 0"),
         (lambda: HashedWords(words=0), "wanted 1 to 5 words"),
-        (lambda: Endpoint(url="http://x/v1", model="m", prompt="no place"), "has no {text}"),
+        (lambda: Endpoint(url="http://x/v1", model="m", prompt="no place"), "put {text} where"),
         (lambda: Endpoint(url="x/v1", model="m", prompt="{text}"), "wanted http://"),
         (lambda: Endpoint(url="http://x", model="m", prompt="{text}", least=5), "wanted least < most"),
     ],

@@ -63,9 +63,9 @@ def test_a_system_prompt_comes_first(tmp_path: Path) -> None:
 def test_what_is_no_chat_is_left_out_up_to_a_bound(tmp_path: Path) -> None:
     bad = [{"messages": [ASKED]}, {"messages": [{"role": "tool", "content": "x"}, SAID]}, {"messages": "text"}]
     assert len(read(tmp_path, ChatFields(), [{"messages": [ASKED, SAID]}, *bad], max_dropped=0.8)) == 1
-    with pytest.raises(OverRemoval, match="3 of 4 records are no chats by these fields"):
+    with pytest.raises(OverRemoval, match="3 of 4 records hold no chat in these fields"):
         read(tmp_path, ChatFields(), [{"messages": [ASKED, SAID]}, *bad])
-    with pytest.raises(GarbledDocument, match="no chat in 1 files"):
+    with pytest.raises(GarbledDocument, match="its 1 readable files hold no chat"):
         read(tmp_path, ChatFields(), bad)
 
 

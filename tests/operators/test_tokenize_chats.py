@@ -98,7 +98,7 @@ def test_what_is_no_chat_is_named(tokenizer: Tokenizer, tmp_path: Path, record: 
 @pytest.mark.filterwarnings("ignore")
 def test_a_template_that_would_teach_nothing_or_cut_attention_is_refused(tokenizer: Tokenizer, tmp_path: Path) -> None:
     records = [{"messages": chat(ANSWERS[0])}]
-    with pytest.raises(GarbledDocument, match=r"the chat template of .* is missing"):
+    with pytest.raises(GarbledDocument, match=r"has no chat template"):
         tokenized(dataclasses.replace(STEP, template=""), tokenizer, tmp_path / "none", records)
     inside = TEMPLATE.replace("{% endgeneration %}", EOS + "{% endgeneration %}")
     with pytest.raises(GarbledDocument, match="writes the end-of-sequence token inside a chat"):
