@@ -1,8 +1,8 @@
-"""Looking at what a training would read before it does: is it that text, in these tokens, without the evaluation's?
+"""Inspect a training's data before the run: the right text, the right tokens, and no text of the evaluation.
 
-Some batches, spread over the run, are read as the training would read them; see marin.data.batch_checks for what they
-are checked for. It takes seconds and finds what is common in the data, not what is rare: a document in ten thousand is
-likely missed.
+The inspection reads some batches, spread over the run, exactly as the training would. marin.data.batch_checks lists the
+checks. The inspection takes seconds. It finds common faults and likely misses rare ones, such as one document in ten
+thousand.
 """
 
 from __future__ import annotations
@@ -25,13 +25,16 @@ from marin.data.tokenizer import LoadedTokenizer
 from marin.errors import BadField
 from marin.text.format_gap import Form, FormatGap, form, format_gaps, gaps_in_words
 
-SHOWN_TOKENS = 80  # of each source
-COMPARED, COMPARED_TOKENS = 128, 2048  # documents of a source whose form is compared, and of each
+SHOWN_TOKENS = 80  # per source
+COMPARED, COMPARED_TOKENS = 128, 2048  # documents per source whose form is compared, and tokens of each
 
 
 @dataclass(frozen=True, kw_only=True)
 class Inspection:
-    """report: JSON-able, all of it. findings: what is wrong. samples: of each source, with special tokens."""
+    """The result of an inspection. report: everything, JSON-able. findings: the faults.
+
+    gaps: by evaluation, the differences in form from the training's text.
+    """
 
     report: dict[str, Any]
     findings: Sequence[Finding]
@@ -39,7 +42,7 @@ class Inspection:
 
     @property
     def headline(self) -> list[str]:
-        """What was looked at, what is wrong, and how the held-out text differs."""
+        """Return lines on the inspected batches, the faults, and the differences in form of held-out text."""
         looked = self.report["looked_at"]
         what = (
             f"{looked['sequences']:,} sequences of {looked['batches']} batches between steps {looked['first']:,} and "
@@ -47,26 +50,29 @@ class Inspection:
         wrong = [str(finding) for finding in self.findings]
         lines = [f"{what}{looked['end']:,}: {'nothing is wrong' if not wrong else f'{len(wrong)} wrong'}", *wrong]
         return lines + [
-            f"{name} is written otherwise than the training's text: {gaps_in_words(found)}"
+            f"{name} differs in form from the training's text: {gaps_in_words(found)}"
             for name, found in self.gaps.items()
             if found
         ]
 
 
 def special_tokens(tokenizer: LoadedTokenizer) -> dict[int, str]:
-    """Names by id; without the one that stands for what the tokenizer does not know, which is text."""
+    """Return the names of the special tokens by id, without the unknown token, which stands for text."""
     library: Any = tokenizer.tokenizer
     unknown, added = getattr(library.model, "unk_token", None), library.get_added_tokens_decoder()
     return {token: each.content for token, each in sorted(added.items()) if each.special and each.content != unknown}
 
 
 def declared_tokens(tokenizer: LoadedTokenizer, bos: str) -> Declared:
-    """bos: the token that every document begins with, "" for none. Raises BadField for one that is no token."""
+    """Return the tokens that batches should hold. bos: the token that begins every document, "" for none.
+
+    Raises BadField if the tokenizer has no token ``bos``.
+    """
     library: Any = tokenizer.tokenizer
     token = library.token_to_id(bos) if bos else None
     if bos and token is None:
         raise BadField(
-            f"bos is {bos!r}, which the tokenizer does not have; its special tokens: {special_tokens(tokenizer)}"
+            f"bos is {bos!r}, which the tokenizer does not have; its special tokens are {special_tokens(tokenizer)}"
         )
     return Declared(vocabulary=tokenizer.vocabulary, special=special_tokens(tokenizer), bos=token)
 
@@ -83,9 +89,9 @@ def inspect_order[S](
     bos: str = "",
     most_gap: float | None = None,
 ) -> Inspection:
-    """A training's batches, in its order; see ``sample_batches`` and ``inspect_batches`` for the arguments.
+    """Inspect a training's batches in its own order. ``sample_batches`` and ``inspect_batches`` explain the arguments.
 
-    Raises TokenizerMismatch for tokens of another tokenizer, and what the order itself refuses.
+    Raises TokenizerMismatch for tokens of another tokenizer, and the errors of ``OrderSpec.order``.
     """
     order = spec.order(stores)
     digests = {source_name(source): stores[source].meta.tokenizer for source in order.sources}
@@ -105,8 +111,10 @@ def inspect_batches(
     bos: str = "",
     most_gap: float | None = None,
 ) -> Inspection:
-    """held_out: texts of the evaluation by name. most_gap: the size (marin.text.format_gap) beyond which a difference
-    in form is a finding; None: it is said, no more."""
+    """Inspect the sampled batches. held_out: texts of the evaluation by name.
+
+    most_gap: a difference in form above this size (marin.text.format_gap) is a finding. None: only report it.
+    """
     declared = declared_tokens(tokenizer, bos)
     read = read_pieces(sample, tokenizer, declared.special)
     findings = [finding for check in CHECKS for finding in check(sample, declared)]
@@ -135,7 +143,7 @@ def inspect_batches(
             one, copied = copies[0], disjoint[name]["copied"]
             of = sample.order.names[one.piece.source]
             text = (
-                f"{copied} of its {len(texts)} documents, in {len(copies)} pieces of training text, such as "
+                f"{copied} of its {len(texts)} documents are in {len(copies)} pieces of training text, such as "
                 f"{one.tokens} tokens of a document of {of} in step {one.piece.step}: "
                 f"{texts[one.document].strip()[:60]!r}"
             )
@@ -161,9 +169,10 @@ def inspect_batches(
 def _form(
     sample: BatchSample, drawn: Mapping[str, int], tokenizer: LoadedTokenizer, special: Mapping[int, str]
 ) -> Form:
-    """Of some of the documents that the pieces are of, from their beginning; each source by its share.
+    """Return the form of the training text, from the beginnings of some sampled documents.
 
-    A long document is met more often than a short one, so that it weighs less.
+    Each source weighs as much as its share of the draws. A sample meets long documents more often than short ones, so a
+    long document weighs less.
     """
     texts, weights, whole = list[str](), list[float](), list[bool]()
     for name, pieces in by_source(sample).items():
@@ -201,7 +210,7 @@ def _sources(
 
 
 def _samples(sample: BatchSample, tokenizer: LoadedTokenizer) -> list[dict[str, Any]]:
-    """Of each source the tokens around the end of a document, special ones spelt out."""
+    """Return the text around a document's end from each source, with special tokens spelt out."""
     found: list[dict[str, Any]] = []
     for number, name in sorted(enumerate(sample.order.names), key=lambda each: each[1]):
         rows = sample.rows(number)

@@ -1,11 +1,11 @@
-"""Files that arrived whole, kept in a step's state until its commit: a later attempt does not fetch them again.
+"""Complete files, kept in a step's state until its commit, so that a later attempt does not fetch them again.
 
 ::
 
-    {state}/whole/<key>/<name>    key: digest of where the file came from and of what it must be
+    {state}/whole/<key>/<name>    key: digest of the file's origin and its expected content
 
-In an object store a file appears there at once and whole, and goes on into the output without passing through this
-machine; on a disk it is moved there and linked.
+In an object store a file appears there only when it is complete, and is copied into the output without passing through
+this machine. On a disk the file is moved there and linked.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ CHUNK = 1 << 20
 
 
 class KeptFile:
-    """One file of a download. name: in the output. origin: all that tells it from another file, checksums too."""
+    """One file of a download. name: in the output. origin: all that identifies the file, with its checksums."""
 
     def __init__(self, state: Directory, name: str, *origin: str) -> None:
         self._state, self.name = state, name
@@ -39,7 +39,7 @@ class KeptFile:
 
     @contextmanager
     def arriving(self) -> Generator[IO[bytes]]:
-        """The file is there when the context ends, and not at all if it ends with an error."""
+        """Open the file for writing. The file appears when the context ends, and never if it ends with an error."""
         if not self._state.is_local:
             with self.directory.open(self.name, "wb") as handle:
                 yield handle
@@ -51,7 +51,7 @@ class KeptFile:
         self.take(part)
 
     def take(self, part: Path) -> None:
-        """Make a local file this one; it is gone from where it was."""
+        """Move a local file here."""
         if self._state.is_local:
             target = self.directory.path / self.name
             target.parent.mkdir(parents=True, exist_ok=True)
@@ -63,7 +63,7 @@ class KeptFile:
 
     @contextmanager
     def on_disk(self) -> Generator[Path]:
-        """The file on a local disk, for programs that read nothing else; a copy that goes away if it is elsewhere."""
+        """Yield the file's path on a local disk, for programs that need one. Of a remote file: a temporary copy."""
         if self._state.is_local:
             yield self.directory.path / self.name
             return
@@ -74,14 +74,14 @@ class KeptFile:
             yield path
 
     def put_into(self, out: Directory) -> int:
-        """Its bytes."""
+        """Put the file into the output, and return its size in bytes."""
         self.directory.share([self.name], out)
         return self.directory.size(self.name)
 
 
 @contextmanager
 def scratch(state: Directory) -> Generator[Path]:
-    """A local folder for partial files: the step's state if that is local, else one that does not outlive the call."""
+    """Yield a local folder for partial files: the step's state if it is local, else a temporary folder."""
     if state.is_local:
         state.path.mkdir(parents=True, exist_ok=True)
         yield state.path

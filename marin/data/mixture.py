@@ -1,7 +1,7 @@
-"""Mixtures of sources, the stages of a run, and the batch schedule: values, checked when built.
+"""Mixtures of sources, the stages of a run, and the batch schedule. All are values that are checked when built.
 
-A source is anything hashable: in experiments a step that makes Tokens, in tests a string. Weights
-are shares of sequences. Steps are optimizer steps; batches are counted in sequences.
+A source is any hashable value: in experiments a step that makes Tokens, in tests a string. Weights
+are shares of sequences. Steps are optimizer steps. Batches are counted in sequences.
 """
 
 from __future__ import annotations
@@ -16,20 +16,21 @@ from marin.data.by_step import active_from, check_steps, scaled_steps
 from marin.errors import BadField, StarvedSource
 from marin.steps.value import value
 
-MAX_BLOCK = 1 << 20  # sequences: a block is laid out whole, so it must stay small
+MAX_BLOCK = 1 << 20  # sequences; memory holds a whole block, so it must stay small
 
 
 def source_name(source: object) -> str:
-    """What people call a source: its label, else its name, else its text."""
+    """Return a source's name for people: its label, else its name, else its text."""
     return str(getattr(source, "label", "") or getattr(source, "name", "") or source)
 
 
 @value("shuffle")
 class Shuffle(Enum):
-    """How each source is walked.
+    """The permutation in which a run reads each source.
 
-    SPLITMIX: a Feistel network that mixes all bits, new keys each epoch; take this one. FEISTEL: Levanter's network,
-    whose lowest bits do not mix. LINEAR: an affine map of the index, the same in every epoch.
+    SPLITMIX: a Feistel network that mixes all bits, with new keys each epoch. Use this one.
+    FEISTEL: Levanter's network, which does not mix the lowest bits.
+    LINEAR: an affine map of the index, the same in every epoch.
     """
 
     _value_: str
@@ -39,11 +40,11 @@ class Shuffle(Enum):
 
 
 class Stage[S]:
-    """What a stage of a run may be given as: a mixture, or an Interpolation to one."""
+    """One stage of a run: a mixture, or an Interpolation to a mixture."""
 
 
 class Mix[S](Stage[S]):
-    """A mixture whose shares are known, or will be when its sources are counted: Mixture, ByTokens, Blended."""
+    """A mixture whose shares are known now or once its sources' tokens are counted: Mixture, ByTokens, Blended."""
 
     @property
     @abstractmethod
@@ -51,12 +52,12 @@ class Mix[S](Stage[S]):
 
     @abstractmethod
     def resolved(self, tokens: Mapping[S, int]) -> Mixture[S]:
-        """With known shares. tokens: of each source that shares go by."""
+        """Return the mixture with known shares. tokens: of each source whose count decides shares."""
 
 
 @value("mixture")
 class Mixture[S](Mix[S]):
-    """Share of each source. Positive, sum to 1: use ``mixture`` to normalise, ``blend`` to combine."""
+    """The share of each source. Shares are positive and sum to 1: ``mixture`` normalises, ``blend`` combines."""
 
     weights: Mapping[S, float]
 
@@ -75,12 +76,12 @@ class Mixture[S](Mix[S]):
         return tuple(self.weights)
 
     def by_name(self) -> dict[str, float]:
-        """Shares by source name, largest first: what a table prints."""
+        """Return the shares by source name, largest first, for tables."""
         named = ((source_name(source), weight) for source, weight in self.weights.items())
         return dict(sorted(named, key=lambda pair: (-pair[1], pair[0])))
 
     def resolved(self, tokens: Mapping[S, int]) -> Mixture[S]:
-        """Itself: its shares are known."""
+        """Return this mixture: its shares are known."""
         return self
 
 
@@ -88,8 +89,8 @@ class Mixture[S](Mix[S]):
 class ByTokens[S](Mix[S]):
     """Shares in proportion to the tokens that each source holds, times a factor: ``ByTokens({wiki: 1, flan: 10})``.
 
-    times: how often each source is read while one of factor 1 is read once. The choice is the identity, not the counts:
-    they are those of the token stores, so the shares are known when these are.
+    times: how often each source is read while a source of factor 1 is read once. The identity holds the factors, not
+    the counts. The counts come from the token stores, so the shares are known once these exist.
     """
 
     times: Mapping[S, float]
@@ -106,22 +107,22 @@ class ByTokens[S](Mix[S]):
         return tuple(self.times)
 
     def resolved(self, tokens: Mapping[S, int]) -> Mixture[S]:
-        """tokens: of each source. Raises BadField for one without a count, StarvedSource for an empty one."""
+        """Return the mixture. tokens: of each source. Raises BadField for a missing count, StarvedSource for 0."""
         for source in self.times:
             if source not in tokens:
-                raise BadField(f"by tokens: nobody has counted the tokens of {source_name(source)}")
+                raise BadField(f"by tokens: the tokens of {source_name(source)} are not counted yet")
             if tokens[source] <= 0:
                 raise StarvedSource(
-                    f"{source_name(source)} holds no token, so its share by tokens is none; drop it, or give it text"
+                    f"{source_name(source)} holds no token, so its share by tokens is 0; drop it, or give it text"
                 )
         return mixture({source: factor * tokens[source] for source, factor in self.times.items()})
 
 
 @value("blended")
 class Blended[S](Mix[S]):
-    """A mixture of mixtures of which at least one goes by tokens; ``blend`` and ``nested`` make it.
+    """A mixture of mixtures with at least one ByTokens among them, made by ``blend`` and ``nested``.
 
-    shares: of each part; they sum to 1.
+    shares: of each part. They sum to 1.
     """
 
     shares: Mapping[Mixture[S] | ByTokens[S], float]
@@ -131,12 +132,12 @@ class Blended[S](Mix[S]):
         return tuple(dict.fromkeys(source for part in self.shares for source in part.sources))
 
     def resolved(self, tokens: Mapping[S, int]) -> Mixture[S]:
-        """As ``ByTokens.resolved``."""
+        """Return the mixture with known shares. Raises the same errors as ``ByTokens.resolved``."""
         return _flat((share, part.resolved(tokens)) for part, share in self.shares.items())
 
 
 def mixture[S](weights: Mapping[S, float]) -> Mixture[S]:
-    """A mixture with shares proportional to ``weights``, in any unit (tokens, percent). Raises BadField."""
+    """Return a mixture with shares proportional to ``weights``, in any unit (tokens, percent). Raises BadField."""
     for source, weight in weights.items():
         _must_be_positive("mixture: the weight", source, weight)
     total = math.fsum(weights.values())
@@ -148,15 +149,15 @@ def nested[S](groups: Mapping[Mixture[S], float]) -> Mixture[S]: ...
 @overload
 def nested[S](groups: Mapping[Mix[S], float]) -> Mix[S]: ...
 def nested(groups: Mapping[Any, float]) -> Mix[Any]:
-    """A mixture of mixtures with weights in any unit: ``nested({nemotron: 10.7, code: 0.25})``.
+    """Return a mixture of mixtures with weights in any unit: ``nested({nemotron: 10.7, code: 0.25})``.
 
-    Each group's own shares divide what the group gets; a source in several of them gets the sum. Groups may be nested
+    Each group's shares divide the weight of the group. A source in several groups gets the sum. Groups may be nested
     themselves. Raises BadField.
     """
     for group, weight in groups.items():
         if not isinstance(group, Mixture | ByTokens | Blended):
             raise BadField(
-                f"nested: {source_name(group)} is no mixture; write mixture({{…: 1.0}}) around a single source"
+                f"nested: {source_name(group)} is not a mixture; write mixture({{…: 1.0}}) around a single source"
             )
         _must_be_positive("nested: the weight", _named(group), weight)
     return _combined((weight, group) for group, weight in groups.items())
@@ -167,7 +168,7 @@ def blend[S](*parts: tuple[float, Mixture[S]]) -> Mixture[S]: ...
 @overload
 def blend[S](*parts: tuple[float, Mix[S]]) -> Mix[S]: ...
 def blend(*parts: tuple[float, Mix[Any]]) -> Mix[Any]:
-    """``blend((0.7, pretraining), (0.3, high_quality))``: a mixture of mixtures.
+    """Return a mixture of mixtures: ``blend((0.7, pretraining), (0.3, high_quality))``.
 
     A source in several parts gets the sum of its shares. Raises BadField if the shares do not sum to 1.
     """
@@ -175,7 +176,7 @@ def blend(*parts: tuple[float, Mix[Any]]) -> Mix[Any]:
         raise BadField(f"blend: the shares are {[share for share, _ in parts]}, wanted positive numbers")
     for _, part in parts:
         if not isinstance(part, Mixture | ByTokens | Blended):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise BadField(f"blend: {part!r} is no mixture; write mixture({{…: 1.0}}) around a single source")
+            raise BadField(f"blend: {part!r} is not a mixture; write mixture({{…: 1.0}}) around a single source")
     total = math.fsum(share for share, _ in parts)
     if abs(total - 1) > 1e-9:
         raise BadField(f"blend: the shares sum to {total!r}, wanted 1, e.g. blend((0.7, a), (0.3, b))")
@@ -187,7 +188,7 @@ def _named(mix: Any) -> str:
 
 
 def _combined(parts: Iterable[tuple[float, Mix[Any]]]) -> Mix[Any]:
-    """All parts with known shares as one, so that how groups are nested changes no identity."""
+    """Merge all parts with known shares into one, so that the nesting of groups does not change the identity."""
     known: list[tuple[float, Mixture[Any]]] = []
     counted: dict[ByTokens[Any], float] = {}
     for share, part in parts:
@@ -222,21 +223,24 @@ def _must_be_positive(what: str, source: object, weight: float) -> None:
 
 @value("interpolation")
 class Interpolation[S](Stage[S]):
-    """From the mixture of the stage before to this one, evenly over so many optimizer steps; it holds from then on."""
+    """An even change from the previous stage's mixture to this one, over ``steps`` optimizer steps.
+
+    The mixture ``to`` holds from then on.
+    """
 
     to: Mix[S]
     steps: int
 
     def __post_init__(self) -> None:
         if self.steps < 1:
-            raise BadField(f"interpolation: over {self.steps} optimizer steps; wanted at least 1")
+            raise BadField(f"interpolation: it takes {self.steps} optimizer steps; wanted at least 1")
 
 
 @value("stages")
 class Stages[S]:
-    """Which mixture from which optimizer step on: ``Stages({0: pretraining, 160: cooldown})``.
+    """The mixtures of a run, each from an optimizer step on: ``Stages({0: pretraining, 160: cooldown})``.
 
-    ``Stages({0: dclm, 820: Interpolation(nemotron, steps=2)})`` goes over from the one to the other, evenly.
+    ``Stages({0: dclm, 820: Interpolation(nemotron, steps=2)})`` changes evenly from one to the other.
     """
 
     at: Mapping[int, Stage[S]]
@@ -246,21 +250,23 @@ class Stages[S]:
         for (step, entry), after in zip(self.at.items(), (*self.starts[1:], None), strict=True):
             if isinstance(entry, Interpolation):
                 if step == 0:
-                    raise BadField("stages: there is no mixture before step 0 to interpolate from; begin with one")
+                    raise BadField(
+                        "stages: step 0 is an interpolation, with no mixture before it; begin with a mixture"
+                    )
                 if after is not None and step + entry.steps > after:
                     raise BadField(
                         f"stages: the interpolation from step {step} takes {entry.steps} steps, but the next stage "
-                        f"begins at step {after}; begin that one later or take fewer steps"
+                        f"begins at step {after}; start the next stage later or take fewer steps"
                     )
 
     @property
     def starts(self) -> tuple[int, ...]:
-        """First optimizer step of each stage, ascending."""
+        """Return the first optimizer step of each stage, ascending."""
         return tuple(self.at)
 
     @property
     def mixtures(self) -> dict[int, Mix[S]]:
-        """What each stage comes to, by its first step."""
+        """Return each stage's final mixture, by the stage's first step."""
         return {
             step: entry.to if isinstance(entry, Interpolation) else cast(Mix[S], entry)
             for step, entry in self.at.items()
@@ -268,24 +274,24 @@ class Stages[S]:
 
     @property
     def sources(self) -> tuple[S, ...]:
-        """Every source of every stage, once, in order of first appearance."""
+        """Return every source of every stage, once, in order of first appearance."""
         return tuple(dict.fromkeys(source for mix in self.mixtures.values() for source in mix.sources))
 
     @property
     def interpolations(self) -> dict[int, int]:
-        """Optimizer steps that a stage is gone over to in, by its first step."""
+        """Return the length of each interpolation in optimizer steps, by the stage's first step."""
         return {step: entry.steps for step, entry in self.at.items() if isinstance(entry, Interpolation)}
 
     @property
     def counted(self) -> frozenset[S]:
-        """The sources whose tokens decide about shares."""
+        """Return the sources whose token counts decide shares."""
         parts = (
             part for mix in self.mixtures.values() for part in (mix.shares if isinstance(mix, Blended) else (mix,))
         )
         return frozenset(source for part in parts if isinstance(part, ByTokens) for source in part.sources)
 
     def active(self, step: int) -> Mix[S]:
-        """The mixture that batch ``step`` is drawn from; within an interpolation the one of its middle."""
+        """Return the mixture for batch ``step``. Within an interpolation: the mixture at the middle of the batch."""
         start = active_from("stages", self.starts, step)
         entry, mixtures = self.at[start], self.mixtures
         if not isinstance(entry, Interpolation) or step >= start + entry.steps:
@@ -294,7 +300,7 @@ class Stages[S]:
         return blend((1 - done, mixtures[active_from("stages", self.starts, start - 1)]), (done, entry.to))
 
     def resolved(self, tokens: Mapping[S, int]) -> Stages[S]:
-        """With known shares only. tokens: of each source. Raises what ``ByTokens.resolved`` raises."""
+        """Return the stages with known shares. tokens: of each source. Raises the errors of ``ByTokens.resolved``."""
         known = {step: mix.resolved(tokens) for step, mix in self.mixtures.items()}
         return Stages(
             {
@@ -304,14 +310,16 @@ class Stages[S]:
         )
 
     def known(self) -> dict[int, Mixture[S]]:
-        """``mixtures`` where all shares are known. Raises BadField if one goes by tokens."""
+        """Return ``mixtures`` if all shares are known. Raises BadField if a share depends on token counts."""
         found = {step: mix for step, mix in self.mixtures.items() if isinstance(mix, Mixture)}
         if missing := self.mixtures.keys() - found.keys():
-            raise BadField(f"stages: the shares from step {min(missing)} go by tokens; Stages.resolved(tokens) first")
+            raise BadField(
+                f"stages: the shares from step {min(missing)} need token counts; call Stages.resolved(tokens) first"
+            )
         return found
 
     def scaled(self, *, steps: int) -> Stages[S]:
-        """The same stages with every first step divided by ``steps`` and rounded down; interpolations likewise."""
+        """Return the stages with first steps and interpolations divided by ``steps`` and rounded down."""
         shorter = {
             step: Interpolation(entry.to, max(1, entry.steps // max(steps, 1)))
             if isinstance(entry, Interpolation)
@@ -323,7 +331,7 @@ class Stages[S]:
 
 @value("batch_schedule")
 class BatchSchedule:
-    """Global batch from which optimizer step on: ``BatchSchedule({0: 8192, 18_500: 7680, 21_010: 8192})``."""
+    """The global batch size from each optimizer step on: ``BatchSchedule({0: 8192, 18_500: 7680, 21_010: 8192})``."""
 
     at: Mapping[int, int]
 
@@ -335,36 +343,36 @@ class BatchSchedule:
 
     @property
     def starts(self) -> tuple[int, ...]:
-        """Optimizer steps at which the batch size is set, ascending."""
+        """Return the optimizer steps at which the batch size is set, ascending."""
         return tuple(self.at)
 
     def batch(self, step: int) -> int:
-        """Sequences in the batch of one optimizer step."""
+        """Return the number of sequences in the batch of one optimizer step."""
         return self.at[active_from("batch schedule", self.starts, step)]
 
     def sequences_before(self, step: int) -> int:
-        """Sequences consumed when ``step`` optimizer steps are done: where batch ``step`` begins."""
+        """Return the sequences consumed by the first ``step`` optimizer steps: the start of batch ``step``."""
         if step < 0:
-            raise BadField(f"batch schedule: step {step} was asked for; steps start at 0")
+            raise BadField(f"batch schedule: step {step} was requested; steps start at 0")
         ends = (*self.starts[1:], step)
         return sum(
             max(0, min(end, step) - start) * self.at[start] for start, end in zip(self.starts, ends, strict=True)
         )
 
     def step_of(self, sequence: int) -> int:
-        """The optimizer step whose batch holds global sequence number ``sequence``."""
+        """Return the optimizer step whose batch holds global sequence number ``sequence``."""
         if sequence < 0:
-            raise BadField(f"batch schedule: sequence {sequence} was asked for; sequences start at 0")
+            raise BadField(f"batch schedule: sequence {sequence} was requested; sequences start at 0")
         start = max(start for start in self.starts if self.sequences_before(start) <= sequence)
         return start + (sequence - self.sequences_before(start)) // self.at[start]
 
     def tokens(self, seq_len: int | Mapping[int, int], first: int, end: int) -> int:
-        """Tokens in the batches of optimizer steps first … end - 1.
+        """Return the tokens in the batches of optimizer steps first … end - 1.
 
-        seq_len: of every sequence, or by the step from which on; the first of them is 0.
+        seq_len: of every sequence, or a mapping from the step at which each length begins. Its first step is 0.
         """
         if end < first:
-            raise BadField(f"batch schedule: tokens from step {first} to {end}: the end must not come first")
+            raise BadField(f"batch schedule: cannot count tokens from step {first} to {end}: end must not come first")
         lengths = seq_len if isinstance(seq_len, Mapping) else {0: seq_len}
         return sum(
             (self.sequences_before(min(stop, end)) - self.sequences_before(max(start, first))) * length
@@ -373,10 +381,10 @@ class BatchSchedule:
         )
 
     def scaled(self, *, steps: int, batch: int) -> BatchSchedule:
-        """A schedule for a smaller run: first steps divided by ``steps``, batches by ``batch``.
+        """Return a schedule for a smaller run: first steps divided by ``steps``, batches by ``batch``.
 
         First steps are rounded down. Batches are rounded to the nearest integer, halves up. Raises
-        BadField if two entries fall on one step or a batch becomes 0.
+        BadField if two entries get one step or a batch becomes 0.
         """
         if batch < 1:
             raise BadField(f"batch schedule: the batch divisor is {batch}, wanted at least 1")

@@ -1,7 +1,7 @@
-"""Near copies of shards of documents, found in steps that are tasks: a shard's or a bucket's each, files between them.
+"""Find near copies among shards of documents, in tasks of one shard or one bucket each that exchange files.
 
-sign_shard → propose (a bucket) → narrow_shard → compare_shard → decide (one for all) → sieve_shard. A step that is done
-is not done again. The copies are the same whatever the shards and buckets.
+sign_shard → propose (a bucket) → narrow_shard → compare_shard → decide (one for all) → sieve_shard. A finished task is
+never repeated. The result does not depend on the number of shards and buckets.
 """
 
 # pyright: basic
@@ -24,18 +24,18 @@ from marin.text.near_pairs import COPY, PAIR, Pairs, first_copies, merged, propo
 from marin.text.near_rule import NearDuplicates
 from marin.text.shingles import U64, shingle_set
 
-BUCKET_KEYS = 1 << 24  # that are compared in one task
-BATCH_KEYS = 1 << 20  # of them, at a time at first
-SHARD = 40  # bits of a place below its shard's number
-HEAD = 2  # numbers of a record before its shingles
+BUCKET_KEYS = 1 << 24  # keys that one task compares
+BATCH_KEYS = 1 << 20  # keys in the first batch of a task
+SHARD = 40  # bits of a place below the shard's number
+HEAD = 2  # numbers in a record before its shingles
 
 
 @dataclass(frozen=True, kw_only=True)
 class Work:
-    """Where the parts are. shards: of all sources in order; from own on they are those that documents go from.
+    """The work in progress of one deduplication. shards: of all sources in order. Copies go only from shards ≥ own.
 
-    A document's place is its shard's number and, below it, where its record starts in the shard's file of sets: two
-    numbers that are its id, and its shingles.
+    A document's place combines its shard's number (high bits) with the start of its record in the shard's file of
+    sets (low bits). A record is two numbers for the document's id, then its shingles.
     """
 
     state: Directory
@@ -49,7 +49,7 @@ class Work:
 
 
 def sign_shard(task: tuple[Work, int, Directory, str]) -> None:
-    """Shingles and keys of a shard; keys by bucket."""
+    """Write the shingles and keys of a shard, the keys by bucket."""
     work, at, inputs, name = task
     out = work.part("signed", at)
     if out.exists(parts.DONE):
@@ -82,7 +82,7 @@ def sign_shard(task: tuple[Work, int, Directory, str]) -> None:
 
 
 def propose(task: tuple[Work, int]) -> int:
-    """Pairs of one bucket, by the later document's shard. Returns how many keys were crowded."""
+    """Write the pairs of one bucket by the later document's shard. Returns the number of crowded keys."""
     work, bucket = task
     out = work.part("proposed", bucket)
     if not out.exists(parts.DONE):
@@ -97,7 +97,7 @@ def propose(task: tuple[Work, int]) -> int:
 
 
 def _batches(work: Work, bucket: int) -> Iterator[Keys]:
-    """A bucket's keys in order of places, each batch about as large as all before it: few are sorted often."""
+    """Yield a bucket's keys in order of places. Each batch is about as large as all before, to limit the sorting."""
     batch: list[Keys] = []
     before = size = 0
     for at in range(work.shards):
@@ -112,7 +112,7 @@ def _batches(work: Work, bucket: int) -> Iterator[Keys]:
 
 
 def narrow_shard(task: tuple[Work, int]) -> None:
-    """The plausible pairs of a shard, and which of its documents may be copies."""
+    """Write the plausible pairs of a shard, and the documents that may be copies."""
     work, at = task
     out = work.part("narrowed", at)
     if out.exists(parts.DONE):
@@ -128,7 +128,7 @@ def narrow_shard(task: tuple[Work, int]) -> None:
 
 
 def compare_shard(task: tuple[Work, int]) -> int:
-    """The copies in a shard. Returns how many pairs were compared."""
+    """Write the copies in a shard. Returns the number of pairs compared."""
     work, at = task
     out = work.part("compared", at)
     if not out.exists(parts.DONE):
@@ -145,7 +145,7 @@ def compare_shard(task: tuple[Work, int]) -> int:
 
 
 def _portions(work: Work, at: int, pairs: Pairs) -> Iterator[tuple[Pairs, dict[int, U64]]]:
-    """Pairs in order of later documents, which are all in one shard, and the shingles of those, some at a time."""
+    """Yield portions of pairs in order of later documents (all in one shard), with these documents' shingles."""
     signed = work.part("signed", at)
     sizes = parts.read(signed, "sizes", np.dtype(np.int64))
     starts = _starts(at, sizes)
@@ -160,7 +160,7 @@ def _portions(work: Work, at: int, pairs: Pairs) -> Iterator[tuple[Pairs, dict[i
 
 
 def _earlier(work: Work, wanted: Pairs) -> Sets:
-    """A marin.text.near.Reader."""
+    """Return the earlier documents of the pairs: a marin.text.near.Reader."""
     shards = _shards(wanted["earlier"])
     records: list[U64] = []
     stay = np.ones(len(wanted), np.bool_)
@@ -175,7 +175,7 @@ def _earlier(work: Work, wanted: Pairs) -> Sets:
 
 
 def decide(work: Work) -> None:
-    """Which of the copies go, shard after shard."""
+    """Write the copies to remove, shard after shard."""
     own = range(work.own, work.shards)
     copies = (parts.read(work.part("compared", at), "copies", COPY) for at in own)
     for at, removed in zip(own, first_copies(copies), strict=True):
@@ -183,7 +183,7 @@ def decide(work: Work) -> None:
 
 
 def sieve_shard(task: tuple[Work, int, Directory, str], out: Directory) -> Sieved:
-    """Write what stays of a shard, and of which document each other one is a copy."""
+    """Write the documents of a shard that stay, and to the sidecar each copy with the id of its original."""
     work, at, inputs, name = task
     starts = _starts(at, parts.read(work.part("signed", at), "sizes", np.dtype(np.int64)))
     removed = parts.read(work.part("removed", at), "copies", COPY)
@@ -207,7 +207,7 @@ def sieve_shard(task: tuple[Work, int, Directory, str], out: Directory) -> Sieve
 
 
 def _starts(at: int, sizes: NDArray[Any]) -> U64:
-    """Places of a shard's documents."""
+    """Return the places of a shard's documents."""
     return (at << SHARD) + np.concatenate(([0], np.cumsum(sizes + HEAD)[:-1])).astype(np.uint64)
 
 
@@ -216,7 +216,7 @@ def _shards(places: U64) -> NDArray[Any]:
 
 
 def _records(signed: Directory, places: U64, sizes: NDArray[Any]) -> list[U64]:
-    """Ids and shingles of documents of one shard."""
+    """Return the ids and shingles of documents in one shard."""
     starts = (places & np.uint64((1 << SHARD) - 1)).astype(np.int64)
     ends = starts + HEAD + sizes
     ranges = [(8 * start, 8 * end) for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]

@@ -1,9 +1,9 @@
-"""The order of a run: which sequence of which source is global sequence number i, for any i at once.
+"""The order of a run: map any global sequence number to a source and a sequence in it, by random access.
 
 Within every block of ``block`` sequences each source of the stage's mixture gets a whole number of
 places (marin.data.apportion), shuffled by the seed. The k-th draw from a source, counted over all
-stages, is the k-th of its permutation, so a run that forks at a step goes on where its parent
-stood. Batch b of optimizer step s is the sequences [sequences_before(s), sequences_before(s + 1)).
+stages, is the k-th element of its permutation, so a fork continues where its parent stopped.
+The batch of optimizer step s is the sequences [sequences_before(s), sequences_before(s + 1)).
 """
 
 from __future__ import annotations
@@ -29,8 +29,9 @@ CACHED_BLOCKS = 64
 
 @dataclass(frozen=True)
 class _Stage:
-    """sources: (k,) numbers into DataOrder.sources, as the draws' order. before: (sources,) draws of every source in
-    earlier stages.
+    """One stage. sources: (k,) numbers into DataOrder.sources, in the order of the draws.
+
+    before: (sources,) draws of every source in earlier stages.
     """
 
     draws: StageDraws[Any]
@@ -40,10 +41,10 @@ class _Stage:
 
 @dataclass(frozen=True, kw_only=True)
 class Starved:
-    """A source of a mixture that gets no sequence in its stage of a run.
+    """A source of a mixture that gets no sequence in a stage of a run.
 
-    stage: first optimizer step of the stage. sequences: what the stage draws in all. steps_needed:
-    steps of this stage after which the source surely has its first sequence.
+    stage: first optimizer step of the stage. sequences: all draws of the stage. steps_needed: steps of
+    this stage after which the source surely has its first sequence.
     """
 
     name: str
@@ -54,13 +55,14 @@ class Starved:
 
 
 class DataOrder[S]:
-    """Random access to the order of a run; building and asking cost nothing per earlier step.
+    """Random access to the order of a run. The cost does not grow with the number of earlier steps.
 
-    sequences_per_source: windows in each store. block: places among which a mixture is exact.
-    keys: what each source's permutation is drawn from; by default the source itself. Give the
-    content's digest to make the order depend on nothing but content. lengths: of a sequence, as part of a window in
-    the stores, by the optimizer step from which on: other than 1 where a run that this one goes on from had others.
-    Raises BadField for sources without length and shares that are not known yet, StarvedSource for an empty one.
+    sequences_per_source: windows in each store. block: number of sequences in which a mixture is exact.
+    keys: seed material of each source's permutation, by default the source itself. Give digests of the content to
+    make the order depend on content alone.
+    lengths: sequence length as a fraction of a store's window, by the optimizer step from which it holds. The fraction
+    differs from 1 only if a run that this run continues had another length.
+    Raises BadField for sources without length or shares not known yet, StarvedSource for an empty source.
     """
 
     def __init__(
@@ -82,11 +84,11 @@ class DataOrder[S]:
         for source in stages.sources:
             length = sequences_per_source.get(source)
             if length is None:
-                raise BadField(f"data order: no length was given for {source_name(source)}, a source of the mixture")
+                raise BadField(f"data order: the source {source_name(source)} has no length; give one for each source")
             if length < 1:
                 raise StarvedSource(
-                    f"{source_name(source)} holds {length} whole sequences; it needs at least one: "
-                    "give it more text or use a shorter seq_len"
+                    f"{source_name(source)} holds {length} whole sequences, wanted at least one; "
+                    "give the source more text or use a shorter seq_len"
                 )
         self.sources, self._keys = _in_key_order(stages.sources, keys)
         self.names = tuple(source_name(source) for source in self.sources)
@@ -105,34 +107,37 @@ class DataOrder[S]:
         return (DataOrder, self._arguments)
 
     def redrawn(self, shuffle: Shuffle, seed: int) -> DataOrder[S]:
-        """The same run under another permutation and seed."""
+        """Return the order of the same run with another permutation and seed."""
         stages, windows, batch, _, _, block, keys, lengths = self._arguments
         return DataOrder(stages, windows, batch, shuffle, seed, block, keys, lengths)
 
     def at(self, indices: NDArray[np.integer[Any]] | range) -> tuple[I64, I64]:
-        """Global sequence numbers (n,) → number of the source in ``sources`` (n,), sequence in its store (n,)."""
+        """Return the sources and the sequences in their stores, (n,) each, for global sequence numbers (n,).
+
+        A source is given by its number in ``sources``.
+        """
         wanted = np.asarray(indices, dtype=np.int64)
         if wanted.size and int(wanted.min()) < 0:
-            raise IndexError(f"data order: sequence {int(wanted.min())} was asked for; sequences start at 0")
+            raise IndexError(f"data order: sequence {int(wanted.min())} was requested; sequences start at 0")
         source, drawn = self._draws(wanted)
         return source, self._sequences(source, drawn)
 
     def batch_at(self, step: int) -> tuple[I64, I64]:
-        """The batch of one optimizer step, as ``at``."""
+        """Return the batch of one optimizer step, in the form of ``at``."""
         return self.at(range(self.batch.sequences_before(step), self.batch.sequences_before(step + 1)))
 
     def draws_before(self, sequence: int) -> I64:
-        """(sources,) how often each source was drawn before this global sequence number."""
+        """Return (sources,) the draws from each source before this global sequence number."""
         stage = int(np.searchsorted(self._starts, sequence, side="right")) - 1
         return self._stages[stage].before + self._draws_in(self._stages[stage], stage, sequence)
 
     def effective_counts(self, first_step: int, end_step: int) -> dict[S, int]:
-        """Sequences that optimizer steps first … end - 1 draw from each source. Exact."""
+        """Return the exact number of sequences that optimizer steps first … end - 1 draw from each source."""
         before, after = (self.draws_before(self.batch.sequences_before(step)) for step in (first_step, end_step))
         return {source: int(n) for source, n in zip(self.sources, after - before, strict=True)}
 
     def meant_counts(self, first_step: int, end_step: int) -> dict[S, float]:
-        """What the shares ask for in the same steps, before whole numbers are made of it."""
+        """Return the draws that the shares ask for in optimizer steps first … end - 1, before rounding."""
         meant: dict[S, float] = dict.fromkeys(self.sources, 0.0)
         for stage, stage_end in zip(self._stages, [*self.stages.starts[1:], end_step], strict=True):
             first, end = max(first_step, stage.draws.step), min(end_step, stage_end)
@@ -145,7 +150,7 @@ class DataOrder[S]:
         return meant
 
     def epochs(self, end_step: int) -> dict[S, float]:
-        """Passes over each store when ``end_step`` steps are done, earlier stages included."""
+        """Return the passes over each store in the first ``end_step`` steps, earlier stages included."""
         drawn = np.zeros(len(self.sources))
         for (start, part), stop in zip(self._parts.items(), [*[*self._parts][1:], end_step], strict=True):
             if start < end_step:
@@ -154,7 +159,7 @@ class DataOrder[S]:
         return {source: float(n / length) for source, n, length in zip(self.sources, drawn, self.lengths, strict=True)}
 
     def starved(self, first_step: int, end_step: int) -> tuple[Starved, ...]:
-        """Sources that get nothing in a stage of steps first … end - 1, by stage and weight."""
+        """Return the sources that get nothing in a stage within steps first … end - 1, by stage and weight."""
         found: list[Starved] = []
         ends = [*self.stages.starts[1:], end_step]
         for stage, stage_end in zip(self._stages, ends, strict=True):
@@ -166,7 +171,7 @@ class DataOrder[S]:
             before = self.draws_before(start) - stage.before
             for place, number in enumerate(stage.sources):
                 source: S = self.sources[int(number)]
-                if drawn[source] == 0 and source in stage.draws.shares:  # else it is only leaving
+                if drawn[source] == 0 and source in stage.draws.shares:  # otherwise an interpolation phases it out
                     needed = draws_until(stage.draws.apportionment, place, int(before[number]) + 1)
                     last = stage.draws.sequence - (-needed // self.block) * self.block - 1
                     found.append(
@@ -183,21 +188,23 @@ class DataOrder[S]:
     def check(
         self, first_step: int, end_step: int, *, max_epochs: float, allow_starved: tuple[str, ...] = ()
     ) -> tuple[Starved, ...]:
-        """Refuse a run that would silently not do what its mixture says; returns the starvations allowed.
+        """Refuse a run that would silently depart from its mixture. Returns the starved sources that are allowed.
 
         allow_starved: names of sources that may get nothing.
-        Raises StarvedSource, TooManyEpochs, or BadField for an allowance that names no source.
+        Raises StarvedSource, TooManyEpochs, or BadField if allow_starved names an unknown source.
         """
         for name in allow_starved:
             if name not in self.names:
-                raise BadField(f"allow_starved names {name!r}, which is no source; there are {', '.join(self.names)}")
+                raise BadField(
+                    f"allow_starved names {name!r}, which is no source; wanted one of {', '.join(self.names)}"
+                )
         starved = self.starved(first_step, end_step)
         refused = [each for each in starved if each.name not in allow_starved]
         if refused:
             raise StarvedSource(
                 "; ".join(
                     f"{each.name} (weight {each.weight:.4%}) gets none of the {each.sequences} sequences of the stage "
-                    f"at step {each.stage}: it needs {each.steps_needed} steps of this stage, or a weight of "
+                    f"at step {each.stage}: the source needs {each.steps_needed} steps of this stage, or a weight of "
                     f"about {1 / each.sequences:.2%}"
                     for each in refused
                 )
@@ -206,8 +213,8 @@ class DataOrder[S]:
         passes, source = max((passes, source_name(source)) for source, passes in self.epochs(end_step).items())
         if passes > max_epochs:
             raise TooManyEpochs(
-                f"{source} is read {passes:.2f} times by step {end_step}, at most {max_epochs:g} were "
-                "allowed; lower its weight, give it more text, or raise max_epochs"
+                f"{source} is read {passes:.2f} times by step {end_step}; at most {max_epochs:g} times is "
+                "allowed. Lower its weight, give it more text, or raise max_epochs"
             )
         return starved
 
@@ -223,7 +230,7 @@ class DataOrder[S]:
         return laid
 
     def _draws_in(self, stage: _Stage, number: int, sequence: int) -> I64:
-        """(sources,) draws within a stage before a global sequence number."""
+        """Return (sources,) the draws within a stage before a global sequence number."""
         whole, rest = divmod(sequence - stage.draws.sequence, self.block)
         drawn = np.zeros(len(self.sources), np.int64)
         drawn[stage.sources] = stage.draws.apportionment.counts(whole * self.block)
@@ -232,7 +239,7 @@ class DataOrder[S]:
         return drawn
 
     def _make_block(self, stage_number: int, block: int) -> tuple[I64, I64]:
-        """Source (block,) and its draw number within the stage (block,) at each place of a block."""
+        """Return the source (block,) and its draw number within the stage (block,) at each place of a block."""
         stage = self._stages[stage_number]
         before = np.array(stage.draws.apportionment.counts(block * self.block))
         after = np.array(stage.draws.apportionment.counts((block + 1) * self.block))
@@ -250,7 +257,7 @@ class DataOrder[S]:
         source, drawn = np.empty_like(wanted), np.empty_like(wanted)
         stage_of = np.searchsorted(self._starts, wanted, side="right") - 1
         block_of, place = np.divmod(wanted - self._starts[stage_of], self.block)
-        # Runs of equal (stage, block): a batch is a few runs, so this is a few slices.
+        # Work in runs of equal (stage, block): a batch has only a few.
         changes = np.flatnonzero((np.diff(stage_of) != 0) | (np.diff(block_of) != 0)) + 1
         for start, end in zip([0, *changes], [*changes, len(wanted)], strict=True):
             if start == end:
@@ -284,9 +291,9 @@ class DataOrder[S]:
 
 
 def _in_key_order[S](sources: tuple[S, ...], keys: Mapping[S, str] | None) -> tuple[tuple[S, ...], tuple[str, ...]]:
-    """Sources by key, so that the order in which a mixture was written changes nothing.
+    """Return sources and keys sorted by key, so that the order in which a mixture is written changes nothing.
 
-    Equal keys (two stores of equal bytes) are told apart by their rank.
+    A rank distinguishes equal keys (two stores of equal bytes).
     """
     own = {source: digest(encode(source, "source", [])) for source in sources}
     ranked = sorted(sources, key=lambda source: (keys[source] if keys else own[source], own[source]))

@@ -1,4 +1,4 @@
-"""OrderSpec: the order of a run's data as a field of a step."""
+"""OrderSpec: the order of a run's data, as a field of a step."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from marin.data.mixture import MAX_BLOCK, BatchSchedule, Shuffle, Stages, source
 from marin.errors import BadField
 from marin.steps.value import since, value
 
-# Experiments build specs; only run() needs what is behind them, and NumPy with it.
+# Experiments only build specs. Only run() needs DataOrder and TokenStore, which import NumPy.
 if TYPE_CHECKING:
     from marin.data.order import DataOrder
     from marin.data.token_store import TokenStore
@@ -19,10 +19,11 @@ if TYPE_CHECKING:
 class OrderSpec[S]:
     """The order of a run's data as a field: everything but the lengths of the stores.
 
-    first, end: optimizer steps, the end excluded. block: sequences among which a mixture is exact.
-    max_epochs: passes over a source by the end (4: Muennighoff 2023, little is lost up to there).
-    allow_starved: names of sources that may get no sequence at this size. lengths: tokens of a sequence by the step
-    from which on, where the runs that this one goes on from had other ones than seq_len.
+    first, end: optimizer steps, the end excluded. block: number of sequences in which a mixture is exact.
+    max_epochs: most passes over a source by the end (4: little is lost up to there, Muennighoff 2023).
+    allow_starved: names of sources that may get no sequence at this size.
+    lengths: tokens of a sequence by the step from which they hold, if an earlier run that this run continues had
+    another length than seq_len.
     """
 
     stages: Stages[S]
@@ -39,18 +40,18 @@ class OrderSpec[S]:
 
     def __post_init__(self) -> None:
         if not 0 <= self.first < self.end:
-            raise BadField(f"order: steps {self.first} to {self.end}: the end must come after the first, from 0")
+            raise BadField(f"order: first is step {self.first} and end {self.end}; wanted 0 ≤ first < end")
         if self.seq_len < 1 or not 1 <= self.block <= MAX_BLOCK:
             raise BadField(
-                f"order: seq_len {self.seq_len} and block {self.block}; wanted positive, block ≤ {MAX_BLOCK}"
+                f"order: seq_len is {self.seq_len} and block {self.block}; wanted seq_len ≥ 1, block 1 … {MAX_BLOCK}"
             )
         if not self.max_epochs > 0:
             raise BadField(f"order: max_epochs is {self.max_epochs}, wanted a positive number")
 
     def order(self, stores: Mapping[S, TokenStore]) -> DataOrder[S]:
-        """The order over these stores, gates passed; it depends on their content, not on their names.
+        """Return the order over these stores, after the gates. The order depends on their content, not their names.
 
-        Raises TokenizerMismatch, StarvedSource, TooManyEpochs and what DataOrder raises.
+        Raises TokenizerMismatch, StarvedSource, TooManyEpochs and the errors of DataOrder.
         """
         from marin.data.order import DataOrder
         from marin.data.token_store import one_tokenizer
@@ -72,7 +73,7 @@ class OrderSpec[S]:
 
 
 class Training[S](Protocol):
-    """A step that trains on batches of its own."""
+    """A step that trains on its own batches."""
 
     @property
     def data(self) -> Stages[S]: ...
@@ -98,7 +99,7 @@ class Training[S](Protocol):
 
 
 def order_of[S](run: Training[S]) -> OrderSpec[S]:
-    """The order of a run's own data: what evidence about it must look at."""
+    """Return the order of a run's own data, for evidence about the run."""
     return OrderSpec(
         stages=run.data,
         batch=run.batch,

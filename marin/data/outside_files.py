@@ -1,8 +1,8 @@
-"""Files that lie outside of the store: what a URL, a glob or a folder selects, and by which mark each file is known.
+"""Files outside the store: list the files that a URL, glob or folder selects, each with a mark of its content.
 
-A mark tells whether a file is still the same, without reading it where the place where it lies can tell: the checksum
-or etag of an object store or web server; on this machine a digest of the content, remembered as long as nobody
-touches the file (see marin.store.files.checksums), so that neither a copy nor another modification time is a change.
+A mark changes when the content does. Of an object store or web server, the mark is the checksum or etag, so marin need
+not read the file. On this machine it is a digest of the content, which marin remembers until the file is touched (see
+marin.store.files.checksums). Neither a copy nor another modification time counts as a change.
 """
 
 # pyright: basic
@@ -24,9 +24,9 @@ from marin.store.files.checksums import content_digest, content_digests
 from marin.store.files.directory import Directory
 
 CHUNK = 1 << 20
-ASIDE = 16  # questions to a web server at a time
-HASHED_WHOLE = 64 << 20  # bytes that are read on every plan where there is neither checksum nor etag
-# Whichever a place offers, best first: copying an object or editing its metadata keeps a checksum, but not every etag.
+ASIDE = 16  # concurrent requests to a web server
+HASHED_WHOLE = 64 << 20  # bytes to read on every plan if there is neither checksum nor etag
+# Best first. Copying an object or editing its metadata keeps a checksum, but not every etag.
 MARKS = ("md5Hash", "crc32c", "sha256", "Content-MD5", "content_md5", "Digest", "ETag", "etag")
 TIMES = ("Last-Modified", "LastModified", "mtime", "created")
 WEB = ("http", "https")
@@ -34,9 +34,9 @@ WEB = ("http", "https")
 
 @dataclass(frozen=True)
 class OutsideFile:
-    """url: where it is. name: below the fixed part of what selects it; written: with that part as it was written.
+    """A file outside the store. name: its path below the fixed part of the selection.
 
-    size: bytes. mark: changes when the content does.
+    written: the fixed part as the user wrote it, then name. size: bytes. mark: changes when the content does.
     """
 
     url: str
@@ -47,17 +47,17 @@ class OutsideFile:
 
 
 def outside_files(*urls: str) -> dict[str, str]:
-    """What a step returns from ``outside()`` that reads these URLs, globs or folders: each file, size and mark.
+    """Return each file with size and mark, for the ``outside()`` of a step that reads these URLs, globs or folders.
 
-    Then a file that is added, removed or changed is drift; run() finds the same files with ``list_files``.
+    A file that is added, removed or changed is then drift. run() finds the same files with ``list_files``.
     """
     return {file.written: f"{file.size:,} bytes, {file.mark}" for file in list_files(urls)}
 
 
 def list_files(urls: Sequence[str]) -> list[OutsideFile]:
-    """Every file that the URLs, globs and folders select, by name; ``/`` at its end makes a web page a folder.
+    """Return every file that the URLs, globs and folders select, by name. A web page ending in ``/`` is a folder.
 
-    Raises InputError naming a URL that selects nothing or cannot be asked, or two files with one name.
+    Raises InputError, which names the URL, if it selects nothing or cannot be listed, or if two files share a name.
     """
     found: dict[str, OutsideFile] = {}
     for url in urls:
@@ -65,7 +65,7 @@ def list_files(urls: Sequence[str]) -> list[OutsideFile]:
             files = _select(url)
         except (InputError, ImportError):
             raise
-        except Exception as error:  # every file system has errors of its own
+        except Exception as error:  # every file system has its own errors
             why = (str(error).strip() or type(error).__name__).splitlines()[0]
             raise InputError(
                 f"{url}: cannot be listed ({why}); check the address, the network, and that this machine may read it"
@@ -81,14 +81,14 @@ def list_files(urls: Sequence[str]) -> list[OutsideFile]:
 
 
 def copy_file(file: OutsideFile, out: Directory, state: Directory) -> int:
-    """Copy one file into ``out``; returns its bytes. See keep_file."""
+    """Copy one file into ``out``. Returns its size in bytes. See keep_file."""
     return keep_file(file, state).put_into(out)
 
 
 def keep_file(file: OutsideFile, state: Directory) -> KeptFile:
-    """Copy one file into ``state``, unless an earlier attempt left it there whole.
+    """Copy one file into ``state``, unless an earlier attempt completed it there.
 
-    Raises InputError if it is no longer the one that was listed.
+    Raises InputError if the file has changed since it was listed.
     """
     import fsspec
 
@@ -109,7 +109,9 @@ def keep_file(file: OutsideFile, state: Directory) -> KeptFile:
             else:
                 listed = came
             if came != listed:
-                raise InputError(f"{file.url}: {came} arrived, {listed} was listed; it changed meanwhile, run again")
+                raise InputError(
+                    f"{file.url}: {came} arrived, {listed} was listed; the file changed meanwhile, run again"
+                )
     return kept
 
 
@@ -117,21 +119,23 @@ def _select(url: str) -> list[OutsideFile]:
     import fsspec
 
     filesystem, path = fsspec.core.url_to_fs(url)
-    filesystem.invalidate_cache()  # a listing of some minutes ago knows nothing of a change
+    filesystem.invalidate_cache()  # a cached listing would miss recent changes
     protocols = {filesystem.protocol} if isinstance(filesystem.protocol, str) else set(filesystem.protocol)
     web = not protocols.isdisjoint(WEB)
     infos = _web_infos(filesystem, path) if web else _infos(filesystem, path)
     infos = {
         name: info
         for name, info in infos.items()
-        # A folder of the hub's cache is links to files. fsspec calls the type of a link that it lists "other".
+        # The hub's cache is a folder of links to files. fsspec lists a link with type "other".
         if info.get("type") == "file" or (info.get("islink") and filesystem.isfile(name))
     }
     if not infos:
         return []
     for name, info in infos.items():
         if info.get("size") is None:
-            raise InputError(f"{name}: its server does not say how long it is; pin it by its sha256 (HttpFiles)")
+            raise InputError(
+                f"{name}: its server does not give the file's size; pin the file by its sha256 (HttpFiles)"
+            )
     marks = _local_marks(infos) if "file" in protocols else _marks(filesystem, infos)
     single = path in infos
     globs = r"[*\[]" if web else r"[*?\[]"
@@ -145,7 +149,7 @@ def _select(url: str) -> list[OutsideFile]:
 
 
 def _infos(filesystem, path: str) -> dict[str, dict]:
-    """One listing."""
+    """Return the files of a path or glob with one listing."""
     if any(mark in path for mark in "*?["):
         return filesystem.glob(path, detail=True)
     try:
@@ -156,7 +160,7 @@ def _infos(filesystem, path: str) -> dict[str, dict]:
 
 
 def _web_infos(filesystem, path: str) -> dict[str, dict]:
-    """A page of links tells names; each file is asked for its size and mark. ``?`` belongs to an address."""
+    """Return the files that a page links to, and request each one's size and mark. ``?`` is part of an address."""
     if "*" in path or "[" in path:
         names = [name for name in filesystem.glob(path) if not name.endswith("/")]
     elif path.endswith("/"):
@@ -192,8 +196,8 @@ def _marks(filesystem, infos: dict[str, dict]) -> dict[str, str]:
             marks[name] = f"modified {time}"
         else:
             raise InputError(
-                f"{filesystem.unstrip_protocol(name)}: the place where it lies tells neither checksum, etag nor time, "
-                "so a change could not be seen; pin it by its sha256 (HttpFiles), or copy it to a store that tells"
+                f"{filesystem.unstrip_protocol(name)}: its server gives no checksum, etag or modification time, so "
+                "marin could not see a change. Pin the file by its sha256 (HttpFiles), or copy it to a bucket or disk"
             )
     return marks
 
@@ -208,7 +212,7 @@ def _mark(info: dict[str, Any]) -> str:
 
 
 def _fixed_part(path: str, globs: str, single: bool) -> str:
-    """What all selected files have in front of their names."""
+    """Return the part of a path that all selected files have in front of their names."""
     fixed = re.split(globs, path)[0]
     if single or fixed != path:
         return "".join(fixed.rpartition("/")[:2])

@@ -1,8 +1,8 @@
 # pyright: basic
-"""What tasks leave for other tasks in the work in progress: numbers, in parts that are read by range.
+"""Numbers that tasks leave for other tasks in the work in progress, in parts that are read by range.
 
-A task writes one file of each kind, however many parts that has: a thousand shards in a thousand buckets are a thousand
-files, not a million.
+A task writes one file of each kind, regardless of its number of parts. A thousand shards in a thousand buckets are
+therefore a thousand files, not a million.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from marin.store.files.directory import Directory
 
-ENDS, DONE = "ends", "done"  # of a task's parts, and its answer, which is written last
+ENDS, DONE = "ends", "done"  # the ends of a task's parts, and its answer, which is written last
 
 
 def write(out: Directory, name: str, numbers: NDArray[Any]) -> None:
@@ -26,7 +26,7 @@ def read(directory: Directory, name: str, kind: np.dtype[Any]) -> NDArray[Any]:
 
 
 def finish(out: Directory, counts: NDArray[Any], number: int = 0) -> None:
-    """The task is done. counts: of the rows of each part, in order of parts. number: the task's answer."""
+    """Mark the task as done. counts: rows of each part, in order. number: the task's answer."""
     write(out, ENDS, np.concatenate(([0], np.cumsum(counts))).astype(np.int64))
     out.write_text(DONE, str(number))
 

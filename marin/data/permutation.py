@@ -1,16 +1,20 @@
 """Pseudo-random permutations of [0, N) without a table: affine (linear) and two Feistel networks, with inverses.
 
-LINEAR and FEISTEL are what Levanter's loader uses (Marin 32B, Bison and Mantis): given equal parameters
-they give equal outputs, but for Levanter's linear map beyond about 10^8 sequences, where it computes in
-float64 and is no permutation; ours is exact up to 2^32. What is known of them: consecutive indices of the
-affine map keep one distance, so a batch is a comb or a clump; in Levanter's Feistel network carries only
-go up, so the lowest bits of an output depend on the lowest bits of the input's halves alone (of 2^20
-sequences, 1024 draws in a row have one parity). SPLITMIX is the same network with rounds that mix all
-bits; nothing that marin measures tells it from a true shuffle. All arithmetic is on uint64 arrays,
-elementwise, so the parameters may be arrays too: one call permutes indices of many sources at once.
+LINEAR and FEISTEL are the permutations of Levanter's loader (Marin 32B, Bison and Mantis). Equal parameters
+give equal outputs, with one exception: beyond about 10^8 sequences Levanter's linear map computes in
+float64 and is no permutation, while marin's is exact up to 2^32.
+
+Both have known weaknesses. Consecutive indices of the affine map keep one distance, so a batch is a comb or
+a clump. In Levanter's Feistel network carries only go up, so the lowest bits of an output depend only on
+the lowest bits of the input's halves (among 2^20 sequences, 1024 consecutive draws have one parity).
+SPLITMIX is the same network with rounds that mix all bits. No measure in marin can tell SPLITMIX from a
+true shuffle.
+
+All arithmetic is elementwise on uint64 arrays. The parameters may be arrays too, so that one call permutes
+indices of many sources at once.
 
 Parameters are drawn from the raw stream of PCG64, seeded by 128 bits of SHA-256 of the key material.
-NumPy guarantees that raw stream across versions, which it does not for its distributions.
+NumPy guarantees the raw stream across versions, but not its distributions.
 """
 
 from __future__ import annotations
@@ -31,7 +35,7 @@ U64 = NDArray[np.uint64]
 
 ROUNDS = 5  # Levanter's default
 MULTIPLIER = np.uint64(2654435761)  # 2^32 / golden ratio (Knuth's multiplicative hash)
-# a·x + b must fit in 64 bits. Levanter lets it wrap, and is no bijection, for longer stores.
+# a·x + b must fit in 64 bits. For longer stores Levanter lets the sum wrap, and its map is no bijection.
 MAX_LENGTH = 1 << 32
 
 
@@ -45,7 +49,7 @@ class Permutation(Protocol):
 
 
 def raw_stream(*material: object) -> np.random.PCG64:
-    """The generator whose raw 64-bit stream belongs to this key material (text form, length-prefixed)."""
+    """Return the generator for this key material (text form, length-prefixed). Use only its raw 64-bit stream."""
     parts = [str(part).encode() for part in material]
     encoded = b"".join(len(part).to_bytes(8, "big") + part for part in parts)
     return np.random.PCG64(int.from_bytes(hashlib.sha256(encoded).digest()[:16], "big"))
@@ -73,12 +77,12 @@ class Linear:
 
 
 def multiplied(right: U64, key: U64) -> U64:
-    """Levanter's round function: odd multiplication, whose carries only go up."""
+    """Return Levanter's round function: multiplication by an odd number, whose carries only go up."""
     return right * MULTIPLIER + key
 
 
 def splitmix(right: U64, key: U64) -> U64:
-    """The finalizer of SplitMix64 (Steele, Lea and Flood, OOPSLA 2014): every bit depends on every bit."""
+    """Return the finalizer of SplitMix64 (Steele, Lea and Flood, OOPSLA 2014): every bit depends on every bit."""
     mixed = right + key
     mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
@@ -93,7 +97,7 @@ ROUND: Mapping[Shuffle, Round] = {Shuffle.FEISTEL: multiplied, Shuffle.SPLITMIX:
 class Feistel:
     """A Feistel network on the bits of x, applied again until it lands in [0, length).
 
-    keys: one per round, below 2^64. shuffle: FEISTEL or SPLITMIX, which says the function of a round.
+    keys: one per round, below 2^64. shuffle: FEISTEL or SPLITMIX, which selects the function of a round.
     """
 
     length: int
@@ -121,7 +125,7 @@ class Feistel:
 
 
 def draw_linear(length: int, *material: object) -> Linear:
-    """a uniform over the numbers in [1, length) that are coprime to length, b over [0, length)."""
+    """Draw a linear permutation: a uniform over the numbers in [1, length) coprime to length, b over [0, length)."""
     _check_length(length)
     stream = raw_stream("linear", length, *material)
     if length == 1:
@@ -133,7 +137,7 @@ def draw_linear(length: int, *material: object) -> Linear:
 
 
 def draw_feistel(length: int, *material: object, shuffle: Shuffle = Shuffle.FEISTEL) -> Feistel:
-    """One uniform key per round: of as many bits as a half has, or of 64 where a round mixes them."""
+    """Draw a Feistel network with one uniform key per round. Keys have the bits of a half, or 64 for SPLITMIX."""
     _check_length(length)
     stream = raw_stream(shuffle.value, length, *material)
     bits = right_bits(length) if shuffle is Shuffle.FEISTEL else 64
@@ -141,30 +145,30 @@ def draw_feistel(length: int, *material: object, shuffle: Shuffle = Shuffle.FEIS
 
 
 def draw(shuffle: Shuffle, length: int, *material: object) -> Permutation:
-    """The permutation of this kind and length that the key material (seed, source, epoch …) names."""
+    """Draw the permutation of this kind and length for the key material (seed, source, epoch …)."""
     if shuffle is Shuffle.LINEAR:
         return draw_linear(length, *material)
     return draw_feistel(length, *material, shuffle=shuffle)
 
 
 def right_bits(length: int) -> int:
-    """Bits of the network's right half: half of those of the next power of two, rounded up."""
+    """Return the bits of the network's right half: half the bits of the next power of two, rounded up."""
     return ((length - 1).bit_length() + 1) // 2
 
 
 def affine(x: U64, a: int | U64, b: int | U64, length: int | U64) -> U64:
-    """(a·x + b) mod length, elementwise; all below 2^32."""
+    """Return (a·x + b) mod length, elementwise. All numbers must be below 2^32."""
     return (np.asarray(a, np.uint64) * x + np.asarray(b, np.uint64)) % np.asarray(length, np.uint64)
 
 
 def feistel(
     x: U64, lengths: U64, bits: U64, keys: U64, function: Round = multiplied, *, backwards: bool = False
 ) -> U64:
-    """Each x through its own network, applied again while the result is not below its length.
+    """Pass each x through its own network, and repeat until the result is below its length.
 
     x, lengths, bits: (n,). keys: (rounds, n). bits: of the right half. Rounds are
-    (L, R) ← (R, L xor F(R, k)), F(R, k) = function(R, k) mod 2^bits. Both halves take that many
-    bits after a round, as in Levanter, so one pass is a bijection of [0, 2^(2·bits)), which is up to
+    (L, R) ← (R, L xor F(R, k)), F(R, k) = function(R, k) mod 2^bits. After a round both halves have
+    that many bits, as in Levanter. One pass is therefore a bijection of [0, 2^(2·bits)), which is up to
     four times the length.
     """
     rounds = _backward if backwards else _forward

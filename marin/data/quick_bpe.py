@@ -1,9 +1,9 @@
-"""The same token ids more quickly: tiktoken with the merges of a tokenizer.json, where it agrees with it.
+"""Encode text faster to the same token ids: tiktoken with the merges of a tokenizer.json.
 
-Where a tokenizer.json says what tiktoken cannot do, there is no quick way. Whatever else may differ is compared: every
-so often a document is encoded both ways, and one that differs ends it.
+A tokenizer.json with a feature that tiktoken lacks has no quick way. Other differences are caught by comparison: some
+documents are encoded both ways, and the first that differs ends the quick way.
 
-tiktoken ranks a merge by the bytes that it makes; ids are put in afterwards, so that their order is of no matter.
+tiktoken ranks a merge by its bytes. The ids are filled in afterwards, so their order does not matter.
 """
 
 # pyright: basic
@@ -24,25 +24,25 @@ from marin.data.tokenizer import DOCUMENTS_PER_BATCH, LoadedTokenizer
 Ids = NDArray[np.uint32]
 
 COMPARED_EVERY = 32  # documents
-LONGEST = 1_000_000  # characters; of longer runs without a space tiktoken's regular expressions give up
-# The split of GPT-2 (Radford et al. 2019), and that behind single digits.
+LONGEST = 1_000_000  # characters; tiktoken's regular expressions fail on longer runs without a space
+# The split of GPT-2 (Radford et al. 2019), and the same split after single digits.
 _WORDS = r"'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
 _WORDS_AND_DIGITS = r"'(?:[sdmt]|ll|ve|re)| ?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+|\s+(?=\p{N})|\s+(?!\S)|\s+"
 
 
 class Unequal(Exception):
-    """A document has not the ids that the tokenizer gives it."""
+    """The quick way and the tokenizer gave a document different ids."""
 
 
 class QuickBpe:
-    """content: of a tokenizer.json that ``can_be_quick``."""
+    """A tiktoken encoder for a tokenizer. content: of a tokenizer.json that ``can_be_quick``."""
 
     def __init__(self, content: Mapping[str, Any]) -> None:
         import tiktoken
 
         vocabulary: Mapping[str, int] = content["model"]["vocab"]
         ranks, ids = _ranks(content["model"]["merges"], vocabulary)
-        # Of a normal added token the longest goes first, as in the original.
+        # The longest normal added token goes first, as in the original.
         added = sorted(
             (each for each in content["added_tokens"] if not each["special"]), key=lambda t: -len(t["content"])
         )
@@ -55,7 +55,7 @@ class QuickBpe:
         self._threads = len(os.sched_getaffinity(0))
 
     def encode(self, texts: Sequence[str]) -> Iterator[Ids]:
-        """The ids of each text, in order."""
+        """Return the ids of each text, in order."""
         if self._form:
             texts = [unicodedata.normalize(self._form, text) for text in texts]
         with ThreadPoolExecutor(self._threads) as pool:
@@ -67,13 +67,13 @@ class QuickBpe:
 
 
 class Compared:
-    """A tokenizer's ids by the quick way. documents: how many were encoded both ways, all with equal ids."""
+    """A tokenizer's ids by the quick way. documents: number encoded both ways so far, all with equal ids."""
 
     def __init__(self, tokenizer: LoadedTokenizer, quick: QuickBpe) -> None:
         self._tokenizer, self._quick, self.documents = tokenizer, quick, 0
 
     def encode(self, texts: Iterable[str]) -> Iterator[Ids]:
-        """As LoadedTokenizer.encode. Raises Unequal, where all that came before may be wrong too."""
+        """Yield ids like LoadedTokenizer.encode. Raises Unequal; then all earlier ids may be wrong too."""
         for batch in itertools.batched(texts, DOCUMENTS_PER_BATCH):
             short = [text for text in batch if len(text) <= LONGEST]
             quickly = self._quick.encode(short)
@@ -94,7 +94,7 @@ class Compared:
 
 
 def can_be_quick(content: Mapping[str, Any]) -> bool:
-    """Whether everything that a tokenizer.json says can be said to tiktoken."""
+    """Return whether tiktoken supports everything in a tokenizer.json."""
     model = content["model"]
     plain = not any(model.get(name) for name in ("dropout", "continuing_subword_prefix", "end_of_word_suffix"))
     normal = (content.get("normalizer") or {"type": "NFC"}).get("type") in ("NFC", "NFKC", "NFD", "NFKD")
@@ -103,7 +103,7 @@ def can_be_quick(content: Mapping[str, Any]) -> bool:
 
 
 def _pattern(split: Any) -> str | None:
-    """The regular expression of a byte-level split, if it is one that is known."""
+    """Return the regular expression of a byte-level split, or None for an unknown split."""
     steps = split["pretokenizers"] if (split or {}).get("type") == "Sequence" else [split]
     *before, last = steps
     if (last or {}).get("type") != "ByteLevel" or last.get("add_prefix_space"):
@@ -120,7 +120,7 @@ def _pattern(split: Any) -> str | None:
 
 
 def _ranks(merges: Sequence[Any], vocabulary: Mapping[str, int]) -> tuple[dict[bytes, int], list[int]]:
-    """The rank of each token by its bytes, single bytes first, then in order of merges; and the id of each rank."""
+    """Return the rank of each token's bytes (single bytes first, then merges in order) and the id of each rank."""
     byte_of = {character: byte for byte, character in enumerate(_characters())}
     names = [*byte_of, *("".join(merge.split(" ") if isinstance(merge, str) else merge) for merge in merges)]
     ranks: dict[bytes, int] = {}
@@ -134,7 +134,7 @@ def _ranks(merges: Sequence[Any], vocabulary: Mapping[str, int]) -> tuple[dict[b
 
 
 def _characters() -> list[str]:
-    """What stands for each byte in a byte-level vocabulary: itself if it can be printed, else one from U+0100 on."""
+    """Return the character for each byte in a byte-level vocabulary: itself if printable, else one from U+0100 on."""
     printed = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
     rest = iter(range(0x100, 0x200))
     return [chr(byte if byte in printed else next(rest)) for byte in range(0x100)]

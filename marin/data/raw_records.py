@@ -1,8 +1,8 @@
-"""Records out of files as they came: JSON lines (plain, gzip, zstd) and Parquet; and whole files of text.
+"""Read records from published files: JSON lines (plain, gzip, zstd), Parquet, and whole text files.
 
-A record that cannot be used is either an error that stops the reading, or, for a reader that bears some, set aside with
-its file, its line and the reason. Of a damaged file such a reader takes nothing: what stands before the damage may be
-wrong, too, because compressed data is only known to be good at its end.
+A strict reader stops at the first record that it cannot use. A tolerant reader sets the record aside with its file,
+line and reason. It takes nothing from a damaged file: records before the damage may be wrong too, because compressed
+data is verified only at its end.
 """
 
 # pyright: basic
@@ -29,14 +29,14 @@ from marin.store.files.directory import Directory
 JSON_ENDINGS = (".jsonl", ".json", ".ndjson")
 TEXT_ENDINGS = (".txt", ".md")
 COMPRESSED = (".gz", ".zst", ".zstd")
-# Why a record is set aside; a damaged file counts as one.
+# The reasons to set a record aside. A damaged file counts as one record.
 BAD = ("not JSON", "no object", "no text", "not Unicode", "damaged file")
 OTHER_ENDING = "another ending"
 
 
 @dataclass(frozen=True)
 class Bad:
-    """A record that cannot be used. where: its file and line. reason: of BAD. error: what a strict reader raises."""
+    """A record that cannot be used. where: its file and line. reason: of BAD. error: for a strict reader to raise."""
 
     where: str
     reason: str
@@ -44,25 +44,27 @@ class Bad:
 
 
 def is_readable(name: str) -> bool:
-    """Whether read_records knows the format, by the name's ending."""
+    """Return whether read_records knows the format, by the name's ending."""
     return name.endswith(".parquet") or _stem(name).endswith(JSON_ENDINGS)
 
 
 def is_text(name: str) -> bool:
-    """Whether read_text takes it, by the name's ending."""
+    """Return whether read_text takes the file, by the name's ending."""
     return _stem(name).endswith(TEXT_ENDINGS)
 
 
 def read_text(directory: Directory, name: str) -> str:
-    """A whole file, plain or compressed. Raises TruncatedShard if it does not decompress, GarbledDocument if it is not
-    UTF-8."""
+    """Return the text of a whole file, plain or compressed.
+
+    Raises TruncatedShard if the file does not decompress, GarbledDocument if it is not UTF-8.
+    """
     where = f"{directory.url}/{name}"
     content = b"".join(_lines(directory, name, where))
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise GarbledDocument(
-            f"{where}: byte {error.start} is no UTF-8; convert the file (iconv -f latin1 -t utf-8), or take it away"
+            f"{where}: byte {error.start} is no UTF-8; convert the file (iconv -f latin1 -t utf-8), or remove it"
         ) from error
 
 
@@ -71,7 +73,7 @@ def _stem(name: str) -> str:
 
 
 def read_records(directory: Directory, name: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """(where it stands, record): ``…/part.jsonl.gz line 17`` or ``…/part.parquet row 17``, counted from 1.
+    """Yield (place, record). A place is ``…/part.jsonl.gz line 17`` or ``…/part.parquet row 17``, counted from 1.
 
     Raises TruncatedShard for a file that ends early or does not decompress, GarbledDocument for a line
     that is not a JSON object.
@@ -93,12 +95,12 @@ def read_texts(
     keep: Iterable[tuple[str, tuple[str, ...]]] = (),
     strict: bool = True,
 ) -> Iterator[Document | Dropped]:
-    """The documents of one file, with all other fields of their records as metadata; and what is left out. A file of
-    text is one document.
+    """Yield the documents of one file, with the other fields as metadata, and a Dropped for each omitted record.
 
-    template: instead of ``text_field``, see ``str.format``. keep: (field, values); a record whose field holds none of
-    them is left out with the field as the reason, one without text as "empty". strict: whether a record that cannot be
-    used raises GarbledDocument, and a damaged file TruncatedShard; else each is Dropped for one of the reasons BAD.
+    A text file is one document. template: used in place of ``text_field``, see ``str.format``.
+    keep: (field, values). A record with none of the values in that field is dropped with the field as the reason. A
+    record without text is dropped as "empty". strict: raise GarbledDocument for a record that cannot be used, and
+    TruncatedShard for a damaged file. Otherwise each is Dropped with one of the reasons BAD.
     """
     if is_text(name):
         yield _whole_text(directory, name, strict)
@@ -131,7 +133,7 @@ def read_texts(
 
 
 def write_readable(out: Directory, index: int, shards: int, texts: Iterable[Document | Dropped]) -> Sieved:
-    """Write one shard, and what is bad of it to the sidecar; what is left out for another reason is only counted."""
+    """Write one shard, and its bad records to the sidecar. Records dropped for another reason are only counted."""
     others = Counter[str]()
 
     def worth_writing() -> Iterator[Document | Dropped]:
@@ -146,8 +148,10 @@ def write_readable(out: Directory, index: int, shards: int, texts: Iterable[Docu
 
 
 def documents_of(step: str, written: Iterable[Sieved], others: int, most: int, out: Directory) -> Documents:
-    """What a reader has made of its files. written: of each shard. others: how many files it left out by their ending.
-    most: how much may be bad. Raises GarbledDocument if more is, or if there is no document."""
+    """Return the Documents that a reader wrote. written: of each shard. others: number of files with another ending.
+
+    most: the most bad records or files. Raises GarbledDocument if there are more, or if there is no document.
+    """
     shards = list(written)
     read = total([*shards, Sieved(0, 0, {OTHER_ENDING: others} if others else {})])
     bad = {reason: count for reason, count in read.dropped.items() if reason in BAD}
@@ -160,9 +164,7 @@ def documents_of(step: str, written: Iterable[Sieved], others: int, most: int, o
         )
     if not read.documents:
         left_out = ", ".join(f"{count} {reason}" for reason, count in read.dropped.items()) or "the files are empty"
-        raise GarbledDocument(
-            f"{step}: not one document in what it reads ({left_out}); check text_field, template and keep"
-        )
+        raise GarbledDocument(f"{step}: its files hold no document ({left_out}); check text_field, template and keep")
     return Documents(documents=read.documents, bytes=read.bytes, shards=len(shards), dropped=read.dropped)
 
 
@@ -178,7 +180,7 @@ def _whole_text(directory: Directory, name: str, strict: bool) -> Document | Dro
 
 
 def without(record: Mapping[str, Any], fields: Iterable[str]) -> dict[str, Any]:
-    """The record's other fields, as JSON can have them. fields: dotted names."""
+    """Return the record without these fields, as JSON values. fields: dotted names."""
     left = {str(name): _plain(held) for name, held in record.items()}
     for field in fields:
         *path, last = field.split(".")
@@ -191,7 +193,7 @@ def without(record: Mapping[str, Any], fields: Iterable[str]) -> dict[str, Any]:
 
 
 def _plain(held: Any) -> Any:
-    """Times and other values of Parquet in words, bytes in base64, NaN and infinity as ``"nan"``, ``"inf"``."""
+    """Return a value as JSON: times and the like as text, bytes in base64, NaN and infinity as ``"nan"``, ``"inf"``."""
     if isinstance(held, dict):
         return {str(name): _plain(inner) for name, inner in held.items()}
     if isinstance(held, list | tuple):
@@ -231,7 +233,7 @@ def _unicode(text: str, where: str) -> str | Bad:
 
 
 def _stop(bad: Bad, rest: Iterator[Any]) -> None:
-    """Raise the error; but if the file turns out to be damaged, which may be why, raise that."""
+    """Raise the record's error. If the rest of the file is damaged, raise that error instead: it may be the cause."""
     for _ in rest:
         pass
     raise bad.error
@@ -260,9 +262,7 @@ def _object(line: bytes, file: str, number: int) -> dict[str, Any] | Bad:
     try:
         record = json.loads(line)
     except RecursionError:
-        return Bad(
-            where, "not JSON", GarbledDocument(f"{where}: nested too deeply to be read; wanted one object a line")
-        )
+        return Bad(where, "not JSON", GarbledDocument(f"{where}: JSON nested too deeply; wanted one object a line"))
     except ValueError as error:
         if not line.endswith(b"\n"):
             return Bad(where, "damaged file", TruncatedShard(f"{file}: ends inside line {number}; fetch it again"))
@@ -275,7 +275,7 @@ def _object(line: bytes, file: str, number: int) -> dict[str, Any] | Bad:
 
 
 def _check_whole(directory: Directory, name: str) -> None:
-    """Read a file that can be damaged unseen to its end. Raises TruncatedShard."""
+    """Read a Parquet or compressed file to its end to verify it. Raises TruncatedShard."""
     where = f"{directory.url}/{name}"
     if name.endswith(".parquet"):
         for _ in _parquet(directory, name, where):
@@ -301,12 +301,12 @@ def _lines(directory: Directory, name: str, where: str) -> Iterator[bytes]:
                 yield line
         except (EOFError, zlib.error, gzip.BadGzipFile, zstandard.ZstdError) as error:
             raise TruncatedShard(
-                f"{where}: {number} whole lines, then it cannot be decompressed ({error}); fetch it again"
+                f"{where}: cannot be decompressed after {number} whole lines ({error}); fetch it again"
             ) from error
 
 
 class _WholeFrames(io.RawIOBase):
-    """Decompressed bytes of concatenated zstd frames; unlike zstandard's reader, an unfinished frame is an error."""
+    """Decompressed bytes of concatenated zstd frames. Unlike zstandard's reader, it rejects an unfinished frame."""
 
     def __init__(self, raw: Any) -> None:
         import zstandard
@@ -350,13 +350,11 @@ def _parquet(directory: Directory, name: str, where: str) -> Iterator[tuple[str,
                         number += 1
                         yield f"{where} row {number}", record
     except (pa.ArrowException, OSError, EOFError, ValueError) as error:
-        raise TruncatedShard(
-            f"{where}: {number} whole rows, then it cannot be read ({error}); fetch it again"
-        ) from error
+        raise TruncatedShard(f"{where}: cannot be read after {number} whole rows ({error}); fetch it again") from error
 
 
 def look_up(record: dict[str, Any], field: str) -> Any:
-    """A field by dotted name, ``metadata.extension``; None if it is not there."""
+    """Return a field by dotted name, ``metadata.extension``, or None if the record does not have it."""
     held: Any = record
     for part in field.split("."):
         if not isinstance(held, dict) or part not in held:

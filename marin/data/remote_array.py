@@ -1,4 +1,4 @@
-"""RemoteArray: a file of numbers on an object store, of which only the ranges are read that somebody asks for."""
+"""RemoteArray: a file of numbers in an object store, read only in the requested ranges."""
 
 # pyright: basic
 from __future__ import annotations
@@ -12,14 +12,14 @@ from numpy.typing import NDArray
 from marin.errors import TruncatedShard
 from marin.store.files.directory import Directory
 
-BLOCK_BYTES, BLOCKS = 1 << 16, 128  # read for one number or a few, and how many such blocks are kept
-GAP_BYTES = 1 << 12  # two ranges that are no farther apart are read as one: that costs less than another call
+BLOCK_BYTES, BLOCKS = 1 << 16, 128  # size of a read for a few numbers, and the number of blocks to cache
+GAP_BYTES = 1 << 12  # ranges at most this far apart are read as one, which costs less than another call
 
 
 class RemoteArray:
-    """(length,) numbers of one type, from byte ``begin`` of a file on. Slices are arrays.
+    """An array of (length,) numbers of one type, from byte ``begin`` of a file on. Slices are arrays.
 
-    Raises TruncatedShard where the file ends early.
+    Raises TruncatedShard if the file ends early.
     """
 
     def __init__(self, directory: Directory, name: str, dtype: Any, length: int, begin: int = 0) -> None:
@@ -35,7 +35,7 @@ class RemoteArray:
         if isinstance(wanted, slice):
             start, stop, step = wanted.indices(self._length)
             if step != 1:
-                raise IndexError(f"{self.url}: a slice with the step {step}; wanted neighbours")
+                raise IndexError(f"{self.url}: the slice has step {step}; wanted 1")
             stop = max(start, stop)
             if start == stop or stop - start > self._each:
                 return self._read([(start, stop)])[0]
@@ -44,11 +44,11 @@ class RemoteArray:
             return there[start - first * self._each : stop - first * self._each]
         at = int(wanted) + (self._length if wanted < 0 else 0)
         if not 0 <= at < self._length:
-            raise IndexError(f"{self.url}: number {wanted} of {self._length}")
+            raise IndexError(f"{self.url}: index {wanted} is outside; there are {self._length} numbers")
         return self._block(at // self._each)[at % self._each]
 
     def windows(self, indices: NDArray[np.int64], width: int) -> NDArray[Any]:
-        """Rows by number, ``width`` numbers each: (n,) → (n, width). Neighbours are read together, all side by side."""
+        """Return rows of ``width`` numbers: (n,) → (n, width). Neighbours share a read; reads run concurrently."""
         out = np.empty((len(indices), width), self.dtype)
         rows = np.unique(indices)
         gaps = np.diff(rows) * width * self.dtype.itemsize > GAP_BYTES + width * self.dtype.itemsize
@@ -69,7 +69,7 @@ class RemoteArray:
         return held
 
     def _read(self, spans: list[tuple[int, int]]) -> list[NDArray[Any]]:
-        """Numbers start … stop - 1 of each span."""
+        """Return the numbers start … stop - 1 of each span."""
         size, found = self.dtype.itemsize, list[NDArray[Any]]()
         ranges = [(self._begin + start * size, self._begin + stop * size) for start, stop in spans if stop > start]
         contents = iter(self._directory.read_ranges(self._name, ranges))
@@ -78,7 +78,7 @@ class RemoteArray:
             if len(content) != (stop - start) * size:
                 raise TruncatedShard(
                     f"{self.url}: {len(content)} bytes from byte {self._begin + start * size} on, wanted "
-                    f"{(stop - start) * size}; it was cut short or replaced, `marin verify` tells"
+                    f"{(stop - start) * size}; the file was cut short or replaced. Check it with `marin verify`"
                 )
             found.append(np.frombuffer(content, self.dtype))
         return found

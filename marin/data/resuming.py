@@ -1,4 +1,4 @@
-"""A file over HTTP, brought to its full length in as many requests as it takes."""
+"""Fetch a file over HTTP to its full length, in as many requests as necessary."""
 
 # pyright: basic
 from __future__ import annotations
@@ -20,7 +20,7 @@ TIMEOUT = 60
 
 
 class _SameServer(urllib.request.HTTPRedirectHandler):
-    """A login goes on to where the server sends us only if that is the server itself."""
+    """A redirect handler that passes the login on only to the same server."""
 
     def redirect_request(self, req, fp, code, msg, headers, newurl):
         following = super().redirect_request(req, fp, code, msg, headers, newurl)
@@ -47,11 +47,11 @@ def bring(
     pinned: bool,
     refused: Callable[[str, HTTPError], MarinError] = _refused,
 ) -> None:
-    """Bring ``part`` to the full length of what is at the URL, asking only for the bytes that are missing.
+    """Fetch the missing bytes of ``part`` until it has the full length of the file at the URL.
 
-    login: for the header Authorization, or "". pinned: whether the caller knows a checksum; else nothing is put
-    together that might be of two versions. refused: the error for an answer that will not change by itself.
-    Raises InputError when it was tried often enough.
+    login: for the header Authorization, or "". pinned: whether the caller verifies a checksum. If not, bytes that
+    may come from two versions of the file are never joined. refused: makes the error for a permanent refusal.
+    Raises InputError after too many tries.
     """
     tries = Tries(url)
     while True:
@@ -63,7 +63,7 @@ def bring(
         except HTTPError as error:
             status, asked = error.code, retry_after(dict(error.headers))
             problem = f"the server answered {error.code} {error.reason}"
-            if status == 416 and have:  # nothing after what we have, or the file shrank
+            if status == 416 and have:  # the server has no bytes after ours, or the file shrank
                 part.unlink()
             elif status not in PASSING:
                 raise refused(url, error) from error
@@ -74,17 +74,17 @@ def bring(
 
 
 def _receive(url: str, part: Path, have: int, login: str, pinned: bool) -> bool:
-    """One request; True when everything announced has arrived."""
+    """Make one request. Returns True if all announced bytes have arrived."""
     seen = part.with_suffix(".version")
     version = seen.read_text() if have and seen.exists() else ""
     if have and not version and not pinned:
-        have = 0  # nothing would tell whether the rest is that of another version
+        have = 0  # the rest might belong to another version, and nothing would tell
     headers = {"Range": f"bytes={have}-"} | ({"If-Range": version} if version else {}) if have else {}
     request = urllib.request.Request(url, headers=headers)
     if login:
         request.add_unredirected_header("Authorization", login)
     with urllib.request.build_opener(_SameServer).open(request, timeout=TIMEOUT) as response:
-        if have and response.status != 206:  # the server starts over, or the file is another one
+        if have and response.status != 206:  # the server starts over, or the file has changed
             have = 0
         announced = response.headers.get("Content-Length")
         total = have + int(announced) if announced is not None else None

@@ -1,4 +1,4 @@
-"""Asking a server again: which of its answers pass by themselves, how long to wait, and when to give up."""
+"""Retry requests to a server: recognise temporary errors, wait, and give up in the end."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from email.utils import parsedate_to_datetime
 from marin.errors import InputError
 
 PASSING = frozenset({408, 425, 429, 500, 502, 503, 504})
-TRIES = 8  # that bring nothing new, one after the other
-FIRST_WAIT, LONGEST_WAIT = 1.0, 60.0  # seconds; doubled from try to try, a quarter more or less by chance
-LONGEST_ASKED = 900.0  # seconds; a server that wants to be left alone for longer is left alone
+TRIES = 8  # consecutive tries without progress
+FIRST_WAIT, LONGEST_WAIT = 1.0, 60.0  # seconds; doubled after each try, ± 25 % at random
+LONGEST_ASKED = 900.0  # seconds; give up on a server that asks for a longer pause
 
 
 class Tries:
-    """How often one thing was asked for. what: its URL. remedy: what to do where it stays so."""
+    """The tries of one request. what: its URL."""
 
     def __init__(self, what: str) -> None:
         self._what, self._began, self._made, self._idle = what, time.monotonic(), 0, 0
 
     def failed(self, problem: str, *, status: int = 0, asked: float | None = None, grown: bool, goes_on: str) -> None:
-        """Wait until it may be tried again. asked: seconds that the server wants to be left alone. grown: whether the
-        try brought anything.
+        """Wait until the next try. asked: pause in seconds that the server asks for. grown: whether the try progressed.
 
-        Raises InputError, naming all of it, after TRIES that brought nothing.
+        goes_on: the effect of another run, for the message. Raises InputError after TRIES without progress, or if the
+        server asks for a pause over LONGEST_ASKED.
         """
         self._made += 1
         self._idle = 0 if grown else self._idle + 1
@@ -40,7 +40,7 @@ class Tries:
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
-    """Seconds that the answer asks to wait, in either form that HTTP has for it; None if it asks for nothing."""
+    """Return the pause in seconds that the answer asks for, in either form of HTTP, or None."""
     said = next((value for name, value in headers.items() if name.lower() == "retry-after"), "").strip()
     if said.isdecimal():
         return float(said)
@@ -55,9 +55,7 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
 def _remedy(status: int, asked: float | None) -> str:
     if status == 429 or asked is not None:
         wait = f"for {asked:.0f} s more" if asked else "for a while"
-        return (
-            f"it limits how often it is asked and wants to be left alone {wait}; wait, or log in if it knows accounts"
-        )
+        return f"the server limits requests and asks clients to wait {wait}; wait, or log in if the server has accounts"
     if status >= 500:
-        return "the server is in trouble; see its status page, or ask later"
+        return "the server has a problem; see its status page, or try later"
     return "check the network and the address"

@@ -1,4 +1,4 @@
-"""What each stage of a run draws of each source: whole numbers for any number of sequences, without their order."""
+"""The draws of each stage of a run from each source: whole numbers for any number of sequences, without the order."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from marin.data.mixture import BatchSchedule, Interpolation, Stages
 
 @dataclass(frozen=True, kw_only=True)
 class StageDraws[S]:
-    """One stage. before: the shares of the stage before it where it interpolates from them, else empty."""
+    """The draws of one stage. before: the previous stage's shares if this one interpolates from them, else empty."""
 
     step: int  # the first optimizer step
     sequence: int  # the first global sequence number
-    sources: tuple[S, ...]  # that it may draw from
-    shares: Mapping[S, float]  # that it comes to
+    sources: tuple[S, ...]  # with draws in this stage
+    shares: Mapping[S, float]  # final ones, after an interpolation
     before: Mapping[S, float]
-    length: int  # sequences that the interpolation takes
+    length: int  # sequences of the interpolation
     apportionment: Apportionment | Shift  # in the order of the sources
 
     def meant(self, sequences: int) -> dict[S, float]:
-        """Of each source, its part of the first so many sequences: what ``counts`` rounds."""
+        """Return each source's part of the first ``sequences`` sequences, before ``counts`` rounds it."""
         within = min(sequences, self.length)
         late = within * within / (2 * self.length) if within else 0.0
         early, late = within - late, late + sequences - within
@@ -32,12 +32,15 @@ class StageDraws[S]:
         }
 
     def counts(self, sequences: int) -> dict[S, int]:
-        """Of each source, how many of the first so many sequences; exact at the end of every block."""
+        """Return the draws from each source in the first ``sequences`` sequences, exact at the end of every block."""
         return dict(zip(self.sources, self.apportionment.counts(sequences), strict=True))
 
 
 def stage_draws[S](stages: Stages[S], batch: BatchSchedule, sources: Sequence[S]) -> list[StageDraws[S]]:
-    """sources: all of the stages', in the order in which ties are decided. Raises BadField for unknown shares."""
+    """Return the draws of each stage. sources: of all stages, in the order that decides ties.
+
+    Raises BadField for unknown shares.
+    """
     found: list[StageDraws[S]] = []
     for step, mixture in stages.known().items():
         entry = stages.at[step]
@@ -61,6 +64,6 @@ def stage_draws[S](stages: Stages[S], batch: BatchSchedule, sources: Sequence[S]
 
 
 def _apportion[S](weights: Mapping[S, float], sources: Sequence[S]) -> tuple[Apportionment, list[int]]:
-    """And the place of each weight among the sources."""
+    """Return an apportionment, and the place of each weight among the sources."""
     places = [place for place, source in enumerate(sources) if source in weights]
     return Apportionment([weights[sources[place]] for place in places]), places

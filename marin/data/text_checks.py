@@ -1,4 +1,4 @@
-"""What may be wrong with batches, told from their text: the tokens are of another tokenizer, or the text is damaged."""
+"""Checks of a training's batches that need the text: tokens of another tokenizer, and damaged text."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from marin.data.batch_sample import BatchSample, Piece
 from marin.data.tokenizer import LoadedTokenizer
 from marin.text.mojibake import is_mojibake
 
-TOKENS = 1 << 16  # of a source that are decoded
-ENCODED_ALIKE = 0.95  # of the pairs of a source; what a sequence cuts in two encodes otherwise
-SHORTEST = 200  # tokens of a source of which something can be said
+TOKENS = 1 << 16  # tokens per source to decode
+ENCODED_ALIKE = 0.95  # share of a source's token pairs; text cut at the end of a sequence encodes differently
+SHORTEST = 200  # the fewest pairs of a source that allow a judgement
 DAMAGED = "\ufffd"
-EDGE = 4  # characters at the ends of a piece, where a sequence may have cut one in two
-CERTAIN = 3  # damaged texts; fewer are chance
+EDGE = 4  # characters at the ends of a piece, where a sequence may cut a character in two
+CERTAIN = 3  # damaged texts; fewer may be chance
 
 
 @dataclass(frozen=True, kw_only=True)
 class Read:
-    """A piece in words."""
+    """A piece with its text."""
 
     piece: Piece
     text: str
 
 
 def read_pieces(sample: BatchSample, tokenizer: LoadedTokenizer, special: Mapping[int, str]) -> dict[str, list[Read]]:
-    """Text of some pieces of each source, from all batches; without special tokens and ids outside the vocabulary."""
+    """Return the text of some pieces of each source, from all batches, decoded as by ``read_text``."""
     found: dict[str, list[Read]] = {}
     for name, pieces in by_source(sample).items():
         left, read = TOKENS, list[Read]()
@@ -49,13 +49,13 @@ def read_pieces(sample: BatchSample, tokenizer: LoadedTokenizer, special: Mappin
 
 
 def read_text(tokens: NDArray[np.integer[Any]], tokenizer: LoadedTokenizer, skipped: set[int]) -> str:
-    """Without special tokens and ids outside the vocabulary."""
+    """Return the text of tokens, without the skipped (special) tokens and ids outside the vocabulary."""
     inside = (token for token in tokens.tolist() if 0 <= token < tokenizer.vocabulary)
     return tokenizer.decode(token for token in inside if token not in skipped)
 
 
 def in_turns(pieces: Sequence[Piece]) -> Iterator[Piece]:
-    """The first piece of every batch, the second of every batch …"""
+    """Return the first piece of every batch, then the second of every batch, and so on."""
     turns = Counter[int]()
     keyed: list[tuple[int, int, Piece]] = []
     for number, piece in enumerate(pieces):
@@ -65,7 +65,7 @@ def in_turns(pieces: Sequence[Piece]) -> Iterator[Piece]:
 
 
 def encoded_alike(read: Sequence[Read], tokenizer: LoadedTokenizer, skipped: set[int]) -> tuple[int, int]:
-    """Of how many pairs of neighbours how many come back when their text is encoded again, wherever they stand."""
+    """Return the number of adjacent token pairs, and how many recur, at any place, after encoding the text again."""
     alike = total = 0
     for each, again in zip(read, tokenizer.encode(one.text for one in read), strict=True):
         before = Counter(pairwise(token for token in each.piece.tokens.tolist() if token not in skipped))
@@ -77,20 +77,18 @@ def encoded_alike(read: Sequence[Read], tokenizer: LoadedTokenizer, skipped: set
 def text_findings(
     sample: BatchSample, read: Mapping[str, Sequence[Read]], tokenizer: LoadedTokenizer, declared: Declared
 ) -> tuple[list[Finding], dict[str, float]]:
-    """And by source the share of tokens that come back."""
+    """Return the findings, and by source the share of token pairs that recur after encoding again."""
     findings, shares = list[Finding](), dict[str, float]()
     for name, of in read.items():
         eos = sample.stores[of[0].piece.source].meta.eos
         total, alike = encoded_alike(of, tokenizer, {*declared.special, eos})
         shares[name] = alike / total if total else 1.0
         if total >= SHORTEST and shares[name] < ENCODED_ALIKE:
-            text = (
-                f"{shares[name]:.1%} of the tokens are what their text encodes to; the others are of another tokenizer"
-            )
+            text = f"only {shares[name]:.1%} of the tokens recur when the text is encoded again: another tokenizer"
             findings.append(Finding(kind="tokens", source=name, text=text))
         for what, damaged in (
             ("hold characters that could not be decoded", [one for one in of if DAMAGED in one.text[EDGE:-EDGE]]),
-            ("are UTF-8 that was taken for another encoding", [one for one in of if is_mojibake(one.text)]),
+            ("are UTF-8 that was read as another encoding", [one for one in of if is_mojibake(one.text)]),
         ):
             if len(damaged) >= CERTAIN and len(damaged) > FEW * len(of):
                 shown = damaged[0].text.strip()[:60]

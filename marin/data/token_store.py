@@ -1,9 +1,9 @@
 """Token store: the tokens of a document set as one flat array on disk, ready to train from.
 
-Files: ``tokens.bin`` (little-endian uint16, or uint32 for vocabularies above 65536), every document
-ended by the end-of-sequence token; ``offsets.npy`` (int64, document starts and the total);
-``meta.json``, written last, so its presence means that the rest was written. A store of chats has ``mask.bin`` beside
-it (marin.data.chat): one byte a token, 1 where the loss counts it.
+Files: ``tokens.bin`` (little-endian uint16, or uint32 for vocabularies above 65536), where every document
+ends with the end-of-sequence token; ``offsets.npy`` (int64, document starts and the total);
+``meta.json``, written last, so its presence shows that the store is complete. A store of chats also has ``mask.bin``
+(marin.data.chat): one byte per token, 1 where the loss counts the token.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ from marin.store.files.directory import Directory
 
 TOKENS, OFFSETS, META, MASK = "tokens.bin", "offsets.npy", "meta.json", "mask.bin"
 UINT16_VOCABULARY = 1 << 16
-COPIED = 1 << 22  # bytes at once
-HEADER = 1 << 12  # bytes in which NumPy's description of the offsets ends
+COPIED = 1 << 22  # bytes to copy at a time
+HEADER = 1 << 12  # bytes that surely hold NumPy's header of the offsets
 
 type Numbers = NDArray[Any] | RemoteArray
 
 
 @dataclass(frozen=True, kw_only=True)
 class StoreMeta:
-    """dtype: "uint16" or "uint32". tokens counts the separators. tokenizer: digest of its tokenizer.json.
+    """The content of meta.json. dtype: "uint16" or "uint32". tokens: with the separators.
 
-    eos: id that ends every document. bos: id that begins every document, None if none does. sha256: of tokens.bin, so
-    that equal content is known as equal.
+    tokenizer: digest of its tokenizer.json. eos: id that ends every document. bos: id that begins every document, or
+    None. sha256: of tokens.bin, so that equal content can be recognised.
     """
 
     dtype: str
@@ -63,10 +63,10 @@ def write_token_store(
     bos: int | None = None,
     may_be_empty: bool = False,
 ) -> StoreMeta:
-    """Stream documents (token ids) into a store; a missing eos is appended. Memory: 8 bytes a document.
+    """Stream documents (token ids) into a store, and append a missing eos. Memory: 8 bytes per document.
 
-    bos: id that begins every document, if one does. vocabulary: ids are below it. Raises GarbledDocument for an id
-    outside it, StarvedSource if there is no document at all, unless it may be empty, as a part of a store.
+    bos: id that begins every document, or None. vocabulary: all ids must be below. may_be_empty: for a part of a
+    store. Raises GarbledDocument for an id outside the vocabulary, StarvedSource if there is no document.
     """
     if not 0 <= eos < vocabulary:
         raise GarbledDocument(f"{out.url}: the eos id is {eos}, outside the vocabulary of {vocabulary}")
@@ -82,7 +82,7 @@ def write_token_store(
                 bad = int(ids.min()) if ids.min() < 0 else int(ids.max())
                 raise GarbledDocument(
                     f"{out.url}: document {len(lengths)} holds token id {bad}, outside the vocabulary of "
-                    f"{vocabulary}; was it encoded by another tokenizer?"
+                    f"{vocabulary}; was the text encoded by another tokenizer?"
                 )
             encoded = ids.astype(dtype).tobytes()
             checksum.update(encoded)
@@ -105,10 +105,10 @@ def write_token_store(
 
 
 def join_token_stores(parts: Sequence[Directory], out: Directory) -> StoreMeta:
-    """One store of the documents of all parts, in order: the same bytes as if they had been written at once.
+    """Join the documents of all parts, in order, into one store. Its bytes equal those of a store written at once.
 
-    parts: of one tokenizer; without a mask. Memory: 8 bytes a document. Raises as ``TokenStore.open``, and
-    StarvedSource if all of them are empty.
+    parts: of one tokenizer, without a mask. Memory: 8 bytes per document. Raises the errors of ``TokenStore.open``, and
+    StarvedSource if all parts are empty.
     """
     metas = [_read_meta(part) for part in parts]
     tokens = sum(meta.tokens for meta in metas)
@@ -129,9 +129,9 @@ def join_token_stores(parts: Sequence[Directory], out: Directory) -> StoreMeta:
 
 
 def check_ends(store: Directory, bos: int | None) -> None:
-    """Every document ends with eos and begins with bos, if there is one, and neither stands anywhere else.
+    """Check that every document ends with eos and begins with bos (if given), and that neither occurs elsewhere.
 
-    Raises GarbledDocument: where documents begin would be lost. Memory: the store's tokens.
+    Raises GarbledDocument, because the boundaries of documents would be lost. Memory: the store's tokens.
     """
     meta = _read_meta(store)
     tokens = np.frombuffer(store.read_bytes(TOKENS), meta.numpy_type)
@@ -144,16 +144,16 @@ def check_ends(store: Directory, bos: int | None) -> None:
         if len(wrong):
             document = bisect_right(offsets, int(wrong[0])) - 1
             raise GarbledDocument(
-                f"{store.url}: token {token} is to stand where documents end or begin and nowhere else; in document "
-                f"{document} it does not. Does the tokenizer encode text as its special token?"
+                f"{store.url}: token {token} is misplaced in document {document}; it may stand only where documents "
+                "end or begin. Does the tokenizer encode text as its special token?"
             )
 
 
 def before_texts(stores: Mapping[str, Directory]) -> int | None:
-    """Return the id that stands before each text of these stores: their bos, or the eos of the document before.
+    """Return the id that stands before each text of these stores: their bos, or the previous document's eos.
 
-    stores: by name. Chats bring their own beginning and are left out; None if there is nothing else. Raises
-    TokenizerMismatch where stores differ: no scorer could read text as such a model was trained on it.
+    stores: by name. Chats have their own beginning and do not count. Returns None if all stores hold chats. Raises
+    TokenizerMismatch if stores differ, because no scorer could then read text the way the model was trained.
     """
     metas = {name: _read_meta(store) for name, store in stores.items() if not store.exists(MASK)}
     begins = {name: meta.eos if meta.bos is None else meta.bos for name, meta in metas.items()}
@@ -179,10 +179,10 @@ def _empty(out: Directory) -> StarvedSource:
 
 
 class TokenStore:
-    """Random access to a store. ``open`` it; nothing is read before it is asked for, and no more than that.
+    """Random access to a token store. Use ``open`` to make one. It reads only the requested data, when requested.
 
-    tokens: (meta.tokens,) and offsets: (meta.documents + 1,) int64, memory maps, or on an object store read by range.
-    mask: (meta.tokens,) uint8, or None where the loss counts every token.
+    tokens: (meta.tokens,) and offsets: (meta.documents + 1,) int64, memory maps. An object store is read by range.
+    mask: (meta.tokens,) uint8, or None if the loss counts every token.
     """
 
     def __init__(
@@ -196,7 +196,7 @@ class TokenStore:
 
     @classmethod
     def open(cls, directory: Directory) -> TokenStore:
-        """Raises TruncatedShard when the files disagree with meta.json, CorruptOutput when that is garbled."""
+        """Open a store. Raises TruncatedShard if a file disagrees with meta.json, CorruptOutput if that is garbled."""
         meta = _read_meta(directory)
         dtype = meta.numpy_type
         sizes: dict[str, int] = {}
@@ -233,15 +233,15 @@ class TokenStore:
         return cls(meta, tokens, offsets, directory.url, mask)
 
     def sequences(self, seq_len: int) -> int:
-        """Whole windows of seq_len tokens; the tail is dropped."""
+        """Return the number of whole windows of seq_len tokens. The rest of the store is dropped."""
         return self.meta.tokens // seq_len
 
     def read(self, indices: NDArray[np.integer[Any]] | Sequence[int], seq_len: int) -> NDArray[np.int32]:
-        """Windows by number: (n,) → (n, seq_len) int32. Raises IndexError outside 0 … sequences(seq_len) - 1."""
+        """Return windows by number: (n,) → (n, seq_len) int32. Raises IndexError outside 0 … sequences(seq_len) - 1."""
         return self._windows(self.tokens, indices, seq_len).astype(np.int32)
 
     def counts(self, indices: NDArray[np.integer[Any]] | Sequence[int], seq_len: int) -> NDArray[np.bool_]:
-        """Whether the loss counts each token of these windows: (n,) → (n, seq_len)."""
+        """Return whether the loss counts each token of these windows: (n,) → (n, seq_len)."""
         if self.mask is None:
             return np.ones((len(indices), seq_len), np.bool_)
         return self._windows(self.mask, indices, seq_len).astype(np.bool_)
@@ -251,16 +251,16 @@ class TokenStore:
         count = self.sequences(seq_len)
         if wanted.size and (wanted.min() < 0 or wanted.max() >= count):
             raise IndexError(
-                f"{self.url}: sequence {wanted.min()} … {wanted.max()}, but there are {count} of {seq_len}"
+                f"{self.url}: sequence {wanted.min()} … {wanted.max()}, but there are {count} of {seq_len} tokens"
             )
         if isinstance(held, RemoteArray):
             return held.windows(wanted, seq_len)
         return held[: count * seq_len].reshape(count, seq_len)[wanted]
 
     def document_of(self, positions: NDArray[np.integer[Any]]) -> NDArray[np.int64]:
-        """The document that holds each token position: (n,) → (n,) int64."""
+        """Return the document that holds each token position: (n,) → (n,) int64."""
         if isinstance(self.offsets, RemoteArray):
-            unlike, places = np.unique(positions, return_inverse=True)  # in order: neighbours share what is read
+            unlike, places = np.unique(positions, return_inverse=True)  # in order, so that neighbours share reads
             return np.array([bisect_right(self.offsets, each) - 1 for each in unlike], np.int64)[places]
         return np.searchsorted(self.offsets, positions, side="right").astype(np.int64) - 1
 
@@ -272,7 +272,7 @@ def _numbers(directory: Directory, name: str, dtype: Any, length: int) -> Number
 
 
 def _offsets(directory: Directory, size: int) -> Numbers:
-    """Raises ValueError, EOFError or OSError for what is no array of one dimension."""
+    """Return the offsets. Raises ValueError, EOFError or OSError unless the file is a one-dimensional array."""
     if directory.is_local:
         held: NDArray[np.int64] = np.load(directory.path / OFFSETS, mmap_mode="r", allow_pickle=False)
         return held.reshape(-1)
@@ -285,7 +285,7 @@ def _offsets(directory: Directory, size: int) -> Numbers:
 
 
 def one_tokenizer(digests: Mapping[str, str]) -> str:
-    """The digest that all named stores share. Raises TokenizerMismatch naming the odd ones."""
+    """Return the digest that all named stores share. Raises TokenizerMismatch, which lists stores by tokenizer."""
     by_digest: dict[str, list[str]] = {}
     for name, digest in digests.items():
         by_digest.setdefault(digest, []).append(name)
@@ -293,7 +293,7 @@ def one_tokenizer(digests: Mapping[str, str]) -> str:
         groups = "; ".join(f"{', '.join(names)}: {digest[:12]}" for digest, names in by_digest.items())
         raise TokenizerMismatch(
             f"one mixture, {len(by_digest)} tokenizers ({groups or 'no stores'}); token ids would mean different "
-            "things, so tokenize every source with the same tokenizer"
+            "things. Tokenize every source with the same tokenizer"
         )
     return next(iter(by_digest))
 

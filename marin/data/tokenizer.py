@@ -1,4 +1,4 @@
-"""Tokenizers: training a byte-level BPE, loading a tokenizer.json, encoding documents in batches."""
+"""Tokenizers: train a byte-level BPE, load a tokenizer.json, encode documents in batches."""
 
 # pyright: basic
 from __future__ import annotations
@@ -19,9 +19,9 @@ from marin.store.files.directory import Directory
 TOKENIZER, CONFIG = "tokenizer.json", "tokenizer_config.json"
 BOS, EOS, PAD = "<|bos|>", "<|eos|>", "<|pad|>"
 SPECIAL = (BOS, EOS, PAD)  # ids 0, 1, 2
-# What published tokenizers call the end of a document.
+# Names of the token that ends a document in published tokenizers.
 ENDS = (EOS, "</s>", "<|endoftext|>", "<|end_of_text|>", "<eos>", "[EOS]")
-# 256 bytes and the special tokens: below this nothing is left to learn.
+# 256 bytes and the special tokens. A smaller vocabulary has no room to learn.
 SMALLEST_VOCABULARY = 256 + len(SPECIAL)
 DOCUMENTS_PER_BATCH = 256
 
@@ -29,7 +29,7 @@ DOCUMENTS_PER_BATCH = 256
 class LoadedTokenizer:
     """A tokenizer of an artifact directory. Text that spells a special token is encoded as text.
 
-    digest: SHA-256 of tokenizer.json. vocabulary: ids are below it. bos: None if it names none.
+    digest: SHA-256 of tokenizer.json. vocabulary: all ids are below. bos: None if the tokenizer names none.
     """
 
     def __init__(self, tokenizer: Tokenizer, digest: str, eos: int, bos: int | None = None) -> None:
@@ -40,32 +40,32 @@ class LoadedTokenizer:
 
     @property
     def begins_with(self) -> int | None:
-        """The id that the tokenizer itself puts before a text, as Llama's does; None if it puts none there."""
+        """Return the id that the tokenizer itself puts before a text, as Llama's does, or None."""
         alone = self.tokenizer.encode("", add_special_tokens=True).ids
         return alone[0] if alone and alone[0] != self.eos else None
 
     def encode(self, texts: Iterable[str]) -> Iterator[NDArray[np.uint32]]:
-        """Token ids of each text, no special tokens added, in order; batches are encoded on all cores."""
+        """Yield the token ids of each text in order, without special tokens. Batches are encoded on all cores."""
         remaining = iter(texts)
         while batch := list(islice(remaining, DOCUMENTS_PER_BATCH)):
             for encoded in self.tokenizer.encode_batch_fast(batch, add_special_tokens=False):
                 yield np.array(encoded.ids, dtype=np.uint32)
 
     def decode(self, ids: Iterable[int]) -> str:
-        """Text of token ids, special tokens spelt out."""
+        """Return the text of token ids, with special tokens spelt out."""
         return self.tokenizer.decode([int(token) for token in ids], skip_special_tokens=False)
 
 
 def train_bpe(out: Directory, texts: Iterable[str], vocabulary: int) -> tuple[int, str]:
     """Train a byte-level BPE and write tokenizer.json and tokenizer_config.json.
 
-    vocabulary: the most entries, special tokens and the 256 bytes included; small text gives fewer.
+    vocabulary: the most entries, including special tokens and the 256 bytes. Small texts give fewer.
     Returns (entries, digest). The bytes are a function of the texts and their order. Raises
     BadField for a vocabulary without room, StarvedSource without text. Source: Sennrich 2016; GPT-2
     for bytes and the splitting pattern, with digits split one by one, as in Llama.
     """
     if vocabulary < SMALLEST_VOCABULARY:
-        raise BadField(f"tokenizer: a vocabulary of {vocabulary} has no room; wanted at least {SMALLEST_VOCABULARY}")
+        raise BadField(f"tokenizer: the vocabulary is {vocabulary}; wanted at least {SMALLEST_VOCABULARY}")
     seen = 0
 
     def counted() -> Iterator[str]:
@@ -106,9 +106,9 @@ def train_bpe(out: Directory, texts: Iterable[str], vocabulary: int) -> tuple[in
 
 
 def load_tokenizer(directory: Directory) -> LoadedTokenizer:
-    """The tokenizer of a directory with tokenizer.json and, for its eos token, tokenizer_config.json.
+    """Load the tokenizer of a directory with tokenizer.json and, for its eos token, tokenizer_config.json.
 
-    Raises GarbledDocument when a file is missing or unreadable or names no eos token.
+    Raises GarbledDocument if a file is missing or unreadable, or if the configuration names no eos token.
     """
     try:
         serialised = directory.read_bytes(TOKENIZER)
@@ -122,7 +122,7 @@ def load_tokenizer(directory: Directory) -> LoadedTokenizer:
     if eos is None:
         named = config.get("eos_token") if isinstance(config, dict) else None
         raise GarbledDocument(
-            f"{directory.url}/{CONFIG}: eos_token is {named!r}, wanted an entry of the vocabulary; without it "
+            f"{directory.url}/{CONFIG}: eos_token is {named!r}, wanted an entry of the vocabulary; without one, "
             "document boundaries would be lost"
         )
     tokenizer.encode_special_tokens = True
@@ -133,10 +133,10 @@ def load_tokenizer(directory: Directory) -> LoadedTokenizer:
 
 
 def write_config(directory: Directory, eos: str) -> str:
-    """Write the tokenizer_config.json of a tokenizer.json that came alone; returns the token that ends a document.
+    """Write tokenizer_config.json beside a lone tokenizer.json. Returns the token that ends a document.
 
-    eos: "" for the one of ENDS that is a special token there. Raises GarbledDocument for a file that is no tokenizer,
-    InputError if it has not that token, or not just one of ENDS.
+    eos: "" for the only token of ENDS among the special tokens. Raises GarbledDocument if the file is not a tokenizer,
+    InputError if it lacks the token, or does not have exactly one of ENDS.
     """
     try:
         tokenizer = Tokenizer.from_buffer(directory.read_bytes(TOKENIZER))
@@ -145,7 +145,7 @@ def write_config(directory: Directory, eos: str) -> str:
     special = [token.content for token in tokenizer.get_added_tokens_decoder().values() if token.special]
     found = [eos] if eos else [token for token in ENDS if token in special]
     if len(found) != 1 or tokenizer.token_to_id(found[0]) is None:
-        said = f"it has no token {eos!r}" if eos else "nothing says which token ends a document"
+        said = f"there is no token {eos!r}" if eos else "marin cannot tell which token ends a document"
         raise InputError(f"{directory.url}/{TOKENIZER}: {said}; give eos=, one of {', '.join(special) or 'its tokens'}")
     directory.write_text(
         CONFIG, json.dumps({"eos_token": found[0], "tokenizer_class": "PreTrainedTokenizerFast"}) + "\n"
@@ -154,29 +154,28 @@ def write_config(directory: Directory, eos: str) -> str:
 
 
 def _token(tokenizer: Tokenizer, config: object, name: str) -> int | None:
-    """The id of the token that a tokenizer_config.json calls so; None if there is none."""
+    """Return the id of the token under this name in tokenizer_config.json, or None."""
     named = config.get(name) if isinstance(config, dict) else None
     token = named.get("content") if isinstance(named, dict) else named
     return tokenizer.token_to_id(token) if isinstance(token, str) else None
 
 
 def check_digest(loaded: LoadedTokenizer, promised: str, directory: Directory) -> None:
-    """Raises TokenizerMismatch when tokenizer.json is not the one that the artifact describes."""
+    """Raise TokenizerMismatch if tokenizer.json is not the one that the artifact describes."""
     if loaded.digest != promised:
         raise TokenizerMismatch(
             f"{directory.url}/{TOKENIZER} has digest {loaded.digest[:12]}, but its record says {promised[:12]}; "
-            "the file changed after it was committed, rebuild the tokenizer"
+            "the file changed after its commit. Rebuild the tokenizer"
         )
 
 
 def download_tokenizer(
     out: Directory, state: Directory, repository: str, revision: str, eos: str = ""
 ) -> LoadedTokenizer:
-    """Fetch tokenizer.json and tokenizer_config.json of a Hugging Face model at a commit, with patience.
+    """Fetch tokenizer.json and tokenizer_config.json of a Hugging Face model at a commit, with retries.
 
-    eos: the token that ends documents; "" for the one that its configuration names. Raises MissingRevision when that
-    repository or revision is not there, InputError for a file that is not there or a hub that refuses or does not
-    answer.
+    eos: the token that ends documents, "" for the one in its configuration. Raises MissingRevision if the repository
+    or revision does not exist, InputError if a file is missing or the hub refuses or does not answer.
     """
     from marin.data.hub import fetch_model_file
 

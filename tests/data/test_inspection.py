@@ -276,7 +276,7 @@ def test_a_gap_of_form_is_measured_and_stops_only_where_a_bound_is_given(lab: La
     assert found.findings == []
     measured = {gap.measure: gap.size for gap in found.gaps["prose"]}
     assert min(measured["end in white space"], measured["have lines that end in white space"]) > 0.8
-    assert found.headline[1].startswith("prose is written otherwise than the training's text: ")
+    assert found.headline[1].startswith("prose differs in form from the training's text: ")
     assert "100% end in white space, of the training's texts " in found.headline[1]
     assert kinds(inspect_batches(sample, lab.tokenizer, spaced, most_gap=0.8)) == {"form"}
 

@@ -305,7 +305,7 @@ def test_a_file_that_changed_since_it_was_listed_is_not_taken_for_the_listed_one
     [listed] = list_files([str(tmp_path / "a.txt")])
     for content in (b"two", b"three"):
         (tmp_path / "a.txt").write_bytes(content)
-        with pytest.raises(InputError, match=r"a\.txt: .* arrived, .* listed; it changed meanwhile"):
+        with pytest.raises(InputError, match=r"a\.txt: .* arrived, .* listed; the file changed meanwhile"):
             copy_file(listed, Directory(str(tmp_path / "out")), Directory(str(tmp_path / "state")))
 
 
@@ -480,9 +480,11 @@ def test_all_other_fields_are_kept_as_metadata(tmp_path: Path) -> None:
 
 
 def test_nothing_to_read_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(GarbledDocument, match=r"not one document in what it reads \(the files are empty\)"):
+    with pytest.raises(GarbledDocument, match=r"its files hold no document \(the files are empty\)"):
         read(tmp_path, {"a.jsonl": b""})
-    with pytest.raises(GarbledDocument, match=r"not one document .*\(1 lang\); check text_field, template and keep"):
+    with pytest.raises(
+        GarbledDocument, match=r"its files hold no document .*\(1 lang\); check text_field, template and keep"
+    ):
         read(tmp_path / "keep", {"a.jsonl": lines({"text": "x", "lang": "de"})}, keep=(Keep("lang", ("en",)),))
 
 

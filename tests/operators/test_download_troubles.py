@@ -57,9 +57,9 @@ def test_a_busy_server_is_asked_again_when_it_says(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("status", "headers", "message"),
     [
-        (503, {}, r"/one\.bin: the server answered 503 .*, tried 8 times in \d+ s; the server is in trouble.*byte 0"),
-        (429, {}, r"/one\.bin: the server answered 429 .*, tried 8 times .*; it limits how often it is asked"),
-        (429, {"Retry-After": "7200"}, r"429 .*, tried 1 times .* wants to be left alone for 7200 s more"),
+        (503, {}, r"/one\.bin: the server answered 503 .*, tried 8 times in \d+ s; the server has a problem.*byte 0"),
+        (429, {}, r"/one\.bin: the server answered 429 .*, tried 8 times .*; the server limits requests"),
+        (429, {"Retry-After": "7200"}, r"429 .*, tried 1 times .* asks clients to wait for 7200 s more"),
         (403, {}, r"/one\.bin: the server answered 403 Forbidden; check the URL, or log in"),
     ],
 )
@@ -203,7 +203,7 @@ def test_a_file_of_the_hub_survives_more_breaks_than_tries(tmp_path: Path) -> No
 def test_a_hub_that_stays_away_is_said_with_its_url_and_how_often(tmp_path: Path, path: str, message: str) -> None:
     answer = hub(tmp_path, [], troubles={path: [(503, {})] * 20})
     assert answer["error"] == "InputError"
-    for part in ("http://127.0.0.1", message.replace("{COMMIT}", COMMIT), "tried 8 times", "the server is in trouble"):
+    for part in ("http://127.0.0.1", message.replace("{COMMIT}", COMMIT), "tried 8 times", "the server has a problem"):
         assert part in answer["message"]
 
 

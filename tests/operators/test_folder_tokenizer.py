@@ -46,10 +46,12 @@ def test_a_tokenizer_json_may_come_alone(folder: Path, tmp_path: Path) -> None:
         load_tokenizer(run_step(FolderTokenizer(path=str(path), eos="<|pad|>"), {}, tmp_path / "pad").directory).eos
         == 2
     )
-    with pytest.raises(InputError, match=r"it has no token '<end>'; give eos=, one of <\|bos\|>, <\|eos\|>, <\|pad\|>"):
+    with pytest.raises(
+        InputError, match=r"there is no token '<end>'; give eos=, one of <\|bos\|>, <\|eos\|>, <\|pad\|>"
+    ):
         run_step(FolderTokenizer(path=str(path), eos="<end>"), {}, tmp_path / "none")
     path.write_text(path.read_text().replace("<|eos|>", "<|stop|>"))
-    with pytest.raises(InputError, match="nothing says which token ends a document; give eos="):
+    with pytest.raises(InputError, match="marin cannot tell which token ends a document; give eos="):
         run_step(FolderTokenizer(path=str(path)), {}, tmp_path / "unsaid")
     with pytest.raises(BadField, match=r"is a folder, whose tokenizer_config\.json says it"):
         FolderTokenizer(path=str(folder), eos="<|eos|>")

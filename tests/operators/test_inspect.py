@@ -72,7 +72,9 @@ def test_a_clean_run_passes_and_the_report_has_what_was_seen(tmp_path: Path) -> 
 
 def test_held_out_text_stops_it_unless_it_is_allowed(tmp_path: Path) -> None:
     given = inputs(tmp_path, leak=True)
-    with pytest.raises(BadBatches, match=r"held out: reference: \d+ of its \d+ documents, in .* allow=\('held out',\)"):
+    with pytest.raises(
+        BadBatches, match=r"held out: reference: \d+ of its \d+ documents are in .* allow=\('held out',\)"
+    ):
         run_step(step(), given, tmp_path)
     made = run_step(step(allow=("held out",)), given, tmp_path)
     assert made.headline[1].startswith("held out: reference: ")

@@ -76,7 +76,7 @@ def test_one_that_stays_busy_is_given_up(
     with (
         hub(monkeypatch, tmp_path, files, troubles={PATH: [BUSY] * 99}),
         pytest.raises(
-            InputError, match=rf"{PATH}: the server answered 503 .*, tried 8 times .*the server is in trouble"
+            InputError, match=rf"{PATH}: the server answered 503 .*, tried 8 times .*the server has a problem"
         ),
     ):
         run_step(STEP, {}, tmp_path)

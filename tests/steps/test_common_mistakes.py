@@ -139,7 +139,7 @@ MISTAKES = {
     "mixture({})": ("a mixture has no sources", "mixture({web: 0.9, code: 0.1})"),
     "mixture({tokens: -1.0})": ("the weight of tokenize/", "is -1.0", "wanted a positive number"),
     "blend((0.7, mix), (0.7, mix))": ("the shares sum to 1.4", "blend((0.7, a), (0.3, b))"),
-    "blend((0.7, tokens), (0.3, mix))": ("is no mixture", "write mixture({…: 1.0})"),
+    "blend((0.7, tokens), (0.3, mix))": ("is not a mixture", "write mixture({…: 1.0})"),
     "BatchSchedule({0: 0})": ("the batch from step 0 is 0", "wanted a positive integer"),
     "BatchSchedule({5: 16})": ("the first entry is for step 5", "add an entry for step 0"),
     "Stages({5: mix})": ("the first entry is for step 5", "add an entry for step 0"),
