@@ -9,7 +9,7 @@ from marin.errors import BadField
 
 
 def active_within[V](at: Mapping[int, V], first: int, end: int) -> dict[int, V]:
-    """Return a schedule's entries up to step end - 1. An entry that starts before ``first`` moves to ``first``."""
+    """Return the values that hold in steps first … end - 1, each by the first of these steps at which it holds."""
     return {max(step, first): held for step, held in sorted(at.items()) if step < end}
 
 

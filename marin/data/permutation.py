@@ -77,12 +77,12 @@ class Linear:
 
 
 def multiplied(right: U64, key: U64) -> U64:
-    """Return Levanter's round function: multiplication by an odd number, whose carries only go up."""
+    """Apply Levanter's round function: multiplication by an odd number, whose carries only go up."""
     return right * MULTIPLIER + key
 
 
 def splitmix(right: U64, key: U64) -> U64:
-    """Return the finalizer of SplitMix64 (Steele, Lea and Flood, OOPSLA 2014): every bit depends on every bit."""
+    """Apply the finalizer of SplitMix64 (Steele, Lea and Flood, OOPSLA 2014): every bit depends on every bit."""
     mixed = right + key
     mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)

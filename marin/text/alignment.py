@@ -1,4 +1,4 @@
-"""How much of one sequence of words is in another, where seeds say to look.
+"""Align a passage with a text: measure the share of the passage's words that the text holds near given seeds.
 
 Shapes: P words of the passage, T words of the text. A shift is a position in the text minus one in the passage.
 """
@@ -12,14 +12,14 @@ import numpy.typing as npt
 
 from marin.text.places import I64, U64
 
-SHIFTS = 256  # of one passage that are looked at, those with the most seeds
-TABLE_BITS = 12  # of a word's number: a table of as many places says what cannot be in a passage
+SHIFTS = 256  # shifts to look at per passage, the ones with the most seeds
+TABLE_BITS = 12  # high bits of a word's number, which index a table of the words that a passage may hold
 
 
 def same_runs(passage: U64, text: U64, shifts: I64, n: int) -> tuple[npt.NDArray[np.bool_], int, int]:
-    """(max(P - n + 1, 0),) whether each run of n words of the passage occurs in the text at one of the shifts.
+    """Return (max(P - n + 1, 0),) whether each run of n words of the passage occurs in the text at one of the shifts.
 
-    Besides, the first and the last word of the text in such a run; 0 and 0 if there is none.
+    Also return the first and the last word of the text in a matching run, or 0 and 0 if no run matches.
     """
     each, counts = np.unique(shifts, return_counts=True)
     each = each[np.argsort(-counts, kind="stable")][:SHIFTS]
@@ -37,7 +37,7 @@ def same_runs(passage: U64, text: U64, shifts: I64, n: int) -> tuple[npt.NDArray
 
 
 def masks(passage: Iterable[int]) -> dict[int, int]:
-    """For each word the places where it is, as the bits of a number."""
+    """Return the places of each word in the passage, as the bits of a number."""
     made: dict[int, int] = {}
     for place, word in enumerate(passage):
         made[word] = made.get(word, 0) | 1 << place
@@ -45,9 +45,9 @@ def masks(passage: Iterable[int]) -> dict[int, int]:
 
 
 def held_of(passage: U64, text: U64) -> I64:
-    """(T + 1,) before each word of the text, and at its end, how many may be among the passage's.
+    """Return (T + 1,) for each place in the text: how many words before it may be words of the passage.
 
-    At least as many as are, and hardly more: what they are in any order bounds what they are in order.
+    The count is at least the true one, and hardly more. A count in any order is a bound on the count in order.
     """
     table = np.zeros(1 << TABLE_BITS, np.bool_)
     table[passage >> np.uint64(64 - TABLE_BITS)] = True
@@ -55,9 +55,9 @@ def held_of(passage: U64, text: U64) -> I64:
 
 
 def in_order(passage: Mapping[int, int], length: int, text: Sequence[int]) -> int:
-    """How many words of the passage occur in the text in its order (longest common subsequence).
+    """Return how many words of the passage occur in the text in the same order (longest common subsequence).
 
-    passage: as from masks, of ``length`` words. Bit-parallel: Hyyrö 2004, one addition a word of the text.
+    passage: the result of ``masks`` for ``length`` words. Bit-parallel, with one addition per word (Hyyrö 2004).
     """
     ones = (1 << length) - 1
     free = ones

@@ -1,8 +1,8 @@
 """A classifier that tells wanted text from other text: hashed words and word pairs into one linear layer.
 
-The model of fastText (Joulin et al. 2016) as DCLM filters with it (Li et al. 2024, section 4.4), without a hidden
-layer, which two classes do not need; scikit-learn trains it. fastText in one thread begins with memory that nobody has
-set (nine tenths of its vectors), so that equal examples would not always make an equal model.
+The model is fastText's (Joulin et al. 2016) as DCLM uses it for filtering (Li et al. 2024, section 4.4), without the
+hidden layer, which two classes do not need. scikit-learn trains it. fastText itself starts nine tenths of its vectors
+from uninitialised memory even in one thread, so equal examples would not always give an equal model.
 """
 
 # pyright: basic
@@ -23,8 +23,10 @@ WEIGHTS, ABOUT = "weights.npy", "classifier.json"
 
 @value("classifier/hashed_words")
 class HashedWords:
-    """words: up to how many neighbours make one feature. bits: features are hashed into 2^bits, 4 bytes each.
-    epochs: passes over the examples. penalty: of squared weights. Both sides weigh the same, however many they are."""
+    """A recipe for the classifier. words: most adjacent words in one feature. bits: for 2^bits features of 4 bytes.
+
+    epochs: passes over the examples. penalty: on squared weights. Good and bad examples weigh the same in total.
+    """
 
     words: int = 2
     bits: int = 20
@@ -38,9 +40,9 @@ class HashedWords:
 
 
 def train(recipe: HashedWords, good: Iterable[str], bad: Iterable[str], out: Directory) -> tuple[int, int]:
-    """Write the model. Returns how many examples of either kind there were. Raises InputError for none.
+    """Train and write the model. Returns the numbers of good and bad examples. Raises InputError if either is 0.
 
-    Memory: 12 bytes a distinct feature of each example.
+    Memory: 12 bytes per distinct feature of each example.
     """
     from scipy.sparse import vstack
     from sklearn.linear_model import SGDClassifier
@@ -49,7 +51,7 @@ def train(recipe: HashedWords, good: Iterable[str], bad: Iterable[str], out: Dir
     sides = [hashed.transform(texts) for texts in (good, bad)]
     counts = sides[0].shape[0], sides[1].shape[0]
     if not all(counts):
-        raise InputError(f"{counts[0]} good and {counts[1]} bad examples; wanted some of both")
+        raise InputError(f"there are {counts[0]} good and {counts[1]} bad examples; wanted some of both")
     epochs: dict[str, Any] = {"max_iter": recipe.epochs, "tol": None}  # never fewer
     model: Any = SGDClassifier(
         loss="log_loss", alpha=recipe.penalty, average=True, class_weight="balanced", random_state=recipe.seed, **epochs
@@ -63,7 +65,7 @@ def train(recipe: HashedWords, good: Iterable[str], bad: Iterable[str], out: Dir
 
 
 class Model:
-    """A classifier that was trained, in the memory of this process: 4 bytes a feature."""
+    """A trained classifier in memory, 4 bytes per feature."""
 
     def __init__(self, directory: Directory) -> None:
         about = json.loads(directory.read_text(ABOUT))
@@ -72,12 +74,12 @@ class Model:
             self._weights = np.lib.format.read_array(file, allow_pickle=False)
 
     def scores(self, texts: Sequence[str]) -> list[float]:
-        """The logarithm of the odds that each is good: 0 where it may as well be bad."""
+        """Return the log odds that each text is good: 0 for even odds."""
         return (self._hashed.transform(texts) @ self._weights + self._bias).tolist() if texts else []
 
 
 def separation(good: Sequence[float], bad: Sequence[float]) -> float:
-    """The chance that a good text scores above a bad one, ties half: the area under the ROC curve, .5 by chance."""
+    """Return the chance that a good text scores above a bad one, ties half (area under the ROC curve, .5 by chance)."""
     from scipy.stats import rankdata
 
     above = float(rankdata([*good, *bad])[: len(good)].sum()) - len(good) * (len(good) + 1) / 2

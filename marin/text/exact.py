@@ -1,7 +1,7 @@
-"""Exact duplicates: whole texts and paragraphs, the first one kept, found over any number of shards.
+"""Find exact duplicates of whole texts or paragraphs over any number of shards, and keep the first of each.
 
-A shard's texts become keys, in as many buckets as keep one in memory; what came before is found within each bucket
-alone. Shapes: n keys.
+A shard's texts become keys in buckets. There are enough buckets for one to fit in memory, and each bucket is searched
+for repeats by itself. Shapes: n keys.
 """
 
 from __future__ import annotations
@@ -14,30 +14,30 @@ import xxhash
 from numpy.typing import NDArray
 
 _PARAGRAPH = re.compile(r"\n{2,}")
-# xxh3-128 of a text, so no false match in practice (10^12 texts collide with probability below 10^-14), and which one
-# of its shard it is.
+# xxh3-128 of a text, and its place in the shard. False matches do not occur in practice: among 10^12 texts, the
+# probability is below 10^-14.
 KEY = np.dtype([("high", "<u8"), ("low", "<u8"), ("place", "<u8")])
 
 type Keys = NDArray[np.void]
 
 
 def whole(text: str) -> list[str]:
-    """The text as what is compared."""
+    """Return the whole text as the one part to compare."""
     return [text]
 
 
 def paragraphs(text: str) -> list[str]:
-    """What stands between blank lines."""
+    """Return the paragraphs of a text, which blank lines separate."""
     return _PARAGRAPH.split(text)
 
 
 def long_paragraphs(text: str, at_least: int) -> list[str]:
-    """Those of at least so many words: headings and one-line code are alike without being copies."""
+    """Return the paragraphs with at least ``at_least`` words. Headings and one-line code are alike without copying."""
     return [each for each in paragraphs(text) if len(each.split()) >= at_least]
 
 
 def keys(texts: Iterable[str], compared: Callable[[str], Iterable[str]], buckets: int) -> list[Keys]:
-    """(n,) KEY for each bucket, in order of places."""
+    """Return (n,) KEY for each bucket, in order of places."""
     digests = b"".join(xxhash.xxh3_128_digest(part.encode()) for text in texts for part in compared(text))
     halves = np.frombuffer(digests, ">u8").reshape(-1, 2)
     found = np.empty(len(halves), KEY)
@@ -46,7 +46,7 @@ def keys(texts: Iterable[str], compared: Callable[[str], Iterable[str]], buckets
 
 
 def repeats(shards: Sequence[Keys]) -> list[NDArray[np.uint64]]:
-    """The places, of each shard, whose key an earlier place or shard has. All keys are of one bucket."""
+    """Return the places of each shard whose key occurs at an earlier place or shard. All keys are of one bucket."""
     together = np.concatenate(shards)
     order = np.lexsort((together["low"], together["high"]))  # stable: equal keys stay in order
     ordered = together[order]
@@ -57,9 +57,9 @@ def repeats(shards: Sequence[Keys]) -> list[NDArray[np.uint64]]:
 
 
 def without_repeats(text: str, gone: Collection[int], first: int, at_least: int) -> tuple[str, int, int]:
-    """The text without those long paragraphs that are repeats; how many those were; the place of the next text's.
+    """Return the text without repeated long paragraphs, their number, and the first place of the next text.
 
-    gone: places. first: the place of its first long paragraph.
+    gone: places of repeats. first: the place of this text's first long paragraph.
     """
     kept: list[str] = []
     place, removed = first, 0

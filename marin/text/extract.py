@@ -1,4 +1,4 @@
-"""HTML and WARC to text. What cannot be text is refused with a reason that can be counted."""
+"""Extract text from HTML and WARC. A page without usable text is refused with a reason that can be counted."""
 
 # pyright: basic
 from __future__ import annotations
@@ -18,8 +18,10 @@ from marin.text.normalize import normalize
 
 @value("extractor")
 class Extractor(Enum):
-    """RESILIPARSE is fast, TRAFILATURA leaves out more of what is no article. For both, code, tables, formulas and
-    headings become Markdown (marin.text.markup). docs/howto/clean-text.md has what was measured.
+    """The tool that extracts text. RESILIPARSE is fast. TRAFILATURA removes more text that is not the article.
+
+    With both, code, tables, formulas and headings become Markdown (marin.text.markup). docs/howto/clean-text.md has
+    measurements.
     """
 
     _value_: str
@@ -29,7 +31,7 @@ class Extractor(Enum):
 
 @value("content")
 class Content(Enum):
-    """MAIN: without navigation, headers and footers. WHOLE: everything that is visible."""
+    """The part of a page to extract. MAIN: without navigation, headers and footers. WHOLE: all visible text."""
 
     _value_: str
     MAIN = "main"
@@ -38,7 +40,7 @@ class Content(Enum):
 
 @dataclass(frozen=True)
 class Page:
-    """Something to extract. charset: as its server declared it, if it did. url: of a crawled page."""
+    """A page to extract. charset: as the server declared it, or None. url: of a crawled page."""
 
     name: str
     html: bytes
@@ -48,7 +50,7 @@ class Page:
 
 @dataclass(frozen=True)
 class Refused:
-    """Something that gave no text. reason: one of a few words, to be counted; detail: for a person."""
+    """A page that gave no text. reason: one of a few words, to be counted. detail: for people."""
 
     name: str
     reason: str
@@ -63,10 +65,10 @@ MOST_UNDECODABLE = 0.05
 
 
 def page_text(page: Page, extractor: Extractor, content: Content, flavour: Flavour = Flavour.WEB) -> str | Refused:
-    """The page's text, normalised. Of a flavour the place of the text is known, so all of it is taken.
+    """Return the page's text, normalised. A flavour other than WEB marks the text's place, so all text there is taken.
 
-    Refused as ``no_text`` is a page that shows none, as ``all_lost`` one of which the extractor takes none of what it
-    shows, and as ``other_kind`` one that is not of its flavour.
+    Refused as ``no_text``: the page shows no text. ``all_lost``: the extractor takes none of the visible text.
+    ``other_kind``: the page is not of its flavour.
     """
     from resiliparse.parse.html import HTMLTree
 
@@ -94,7 +96,7 @@ def page_text(page: Page, extractor: Extractor, content: Content, flavour: Flavo
 
 
 def decode(page: Page) -> str | Refused:
-    """The page as a string, by its declared charset if that fits, else by what its bytes look like."""
+    """Return the page as a string, by its declared charset if that fits, else by a guess from its bytes."""
     from resiliparse.parse.encoding import bytes_to_str, detect_encoding
 
     if not page.html.strip():
@@ -112,10 +114,10 @@ def decode(page: Page) -> str | Refused:
 
 
 def warc_pages(stream: IO[bytes], name: str) -> Iterator[Page | Refused]:
-    """The HTML pages of a WARC file (plain or compressed), and a refusal for every other response.
+    """Yield the HTML pages of a WARC file (plain or compressed), and a refusal for every other response.
 
-    stream: can seek. Where the file is damaged, what is lost ends at the next whole record; each such stretch is one
-    ``broken_warc``, as is a file that is no WARC. A page that differs from its digest is ``damaged``.
+    stream: must be able to seek. A damaged stretch ends at the next whole record, and is one ``broken_warc``. So is a
+    file that is no WARC. A page that differs from its digest is ``damaged``.
     """
     begin, told = 0, False
     while True:
@@ -125,7 +127,7 @@ def warc_pages(stream: IO[bytes], name: str) -> Iterator[Page | Refused]:
                 last, told = record.stream_pos, False
                 yield _checked(record, f"{name}#{record.headers.get('WARC-Target-URI') or record.record_id}")
             return
-        # What fastwarc raises for broken headers, compressed streams and chunked bodies.
+        # fastwarc raises these for broken headers, compressed streams and chunked bodies.
         except (OSError, EOFError, ValueError, RuntimeError) as error:
             following = _next_record(stream, last + 1)
             if not told or following is None:
@@ -158,7 +160,7 @@ def _checked(record: Any, where: str) -> Page | Refused:
 
 
 def _next_record(stream: IO[bytes], begin: int) -> int | None:
-    """Where the next record starts, or the next compressed member that holds one."""
+    """Return the start of the next record, or of the next compressed member that holds a record."""
     stream.seek(begin)
     block, start = b"", begin
     while more := stream.read(1 << 20):
@@ -167,7 +169,7 @@ def _next_record(stream: IO[bytes], begin: int) -> int | None:
             head = block[match.start() : match.start() + 4096]
             if match[0] != GZIP or _unpacked(head).startswith(b"WARC/"):
                 return start + match.start()
-        kept = 4096  # what may be the first bytes of a record, or too little of it to tell
+        kept = 4096  # may hold the first bytes of a record, or too few to tell
         start, block = start + max(0, len(block) - kept), block[-kept:]
     return None
 
@@ -204,5 +206,5 @@ def _trafilatura(tree: Any, content: Content) -> str:
     html = str(tree.document.html)
     if content is Content.WHOLE:
         return trafilatura.html2txt(html)
-    # deduplicate=False: its cache crosses documents, so output would depend on order.
+    # deduplicate=False, because its cache is shared by documents, so the output would depend on their order.
     return trafilatura.extract(html, favor_precision=True, deduplicate=False, include_comments=False) or ""

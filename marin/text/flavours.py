@@ -1,4 +1,4 @@
-"""Flavours of pages: of sites whose pages are all alike, where the text is and what in it is none."""
+"""Flavours of pages: sites with uniform pages, for which the place of the text and of clutter in it is known."""
 
 # pyright: basic
 from __future__ import annotations
@@ -12,8 +12,10 @@ from marin.steps.value import value
 
 @value("flavour")
 class Flavour(Enum):
-    """WEB: any page. WIKIPEDIA: a wiki article without references, navigation and boxes. AR5IV: a paper of arXiv as
-    LaTeXML writes it, without bibliography. STACKEXCHANGE: a question and its answers, best first, with their scores.
+    """A kind of page. WEB: any page. WIKIPEDIA: a wiki article without references, navigation and boxes.
+
+    AR5IV: a paper of arXiv as LaTeXML writes it, without bibliography.
+    STACKEXCHANGE: a question and its answers, best first, with their scores.
     """
 
     _value_: str
@@ -25,7 +27,10 @@ class Flavour(Enum):
 
 @dataclass(frozen=True)
 class Shape:
-    """Selectors. roots: of what holds the text, the first that is there. title: of its heading, outside of it."""
+    """Selectors for a flavour. roots: elements that hold the text; the first one present counts.
+
+    dropped: elements to remove from the text. title: the heading, outside the root.
+    """
 
     roots: tuple[str, ...]
     dropped: str
@@ -55,7 +60,7 @@ SHAPES = {
 
 
 def narrowed(tree: Any, flavour: Flavour) -> str | None:
-    """The HTML of the text alone; None if it is no page of this kind."""
+    """Return the HTML of the text alone, or None if the page is not of this flavour."""
     shape = SHAPES[flavour]
     body: Any = tree.body
     if body is None:
@@ -71,7 +76,7 @@ def narrowed(tree: Any, flavour: Flavour) -> str | None:
 
 
 def _posts(page: Any) -> str:
-    """The question's text, which stands first on the page, then each answer below a heading with its score."""
+    """Return the question's text (the first post), then each answer below a heading with its score."""
     answers: list[tuple[bool, int, str]] = []
     for answer in page.query_selector_all(".answer"):
         score = answer.getattr("data-score") or _text(answer.query_selector(".js-vote-count")) or "0"

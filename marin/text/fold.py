@@ -1,8 +1,8 @@
-"""Text without what hides a copy from a machine and not from a reader.
+"""Fold text: remove disguises that hide a copy from a machine but not from a reader.
 
-Accents and other marks go, invisible characters go, full-width and mathematical letters become plain ones, letters
-of other alphabets that look like a Latin one become it, and ideographs stand alone, as words do. Russian and Greek
-words change too, but alike wherever they occur, which is all that a comparison needs.
+Accents, other marks and invisible characters are removed. Full-width and mathematical letters become plain ones.
+Letters of other alphabets that look Latin become Latin, and ideographs stand alone as words. Russian and Greek words
+change too, but always in the same way, so comparisons still work.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ import functools
 import re
 import unicodedata
 
-# Lower case beside lower case: what stands for a Latin letter in Cyrillic, Greek, Armenian, Cherokee and Latin itself.
-# The small Cyrillic ones whose capital alone looks Latin (В, К, М, Н, Т) go with it, so that case changes nothing.
+# Lower-case lookalikes of Latin letters, in Cyrillic, Greek, Armenian, Cherokee and Latin itself, beside these letters.
+# Small Cyrillic letters of which only the capital looks Latin (В, К, М, Н, Т) follow it, so that case changes nothing.
 _LOOKALIKES = (
     ("авсԁеһнікјмопԛрѕтѵԝхуүӏԍг", "abcdehhikjmonqpstvwxyylgr"),
     ("αβεζηικνορτυχω", "abeznikvoptuxw"),
@@ -22,7 +22,7 @@ _LOOKALIKES = (
 )
 _LOOKS_LIKE = {ord(a): b for others, latin in _LOOKALIKES for a, b in zip(others, latin, strict=True)}
 _INVISIBLE = {"Mn", "Me", "Cf"}
-# Letters to Unicode, blanks to the eye.
+# Characters that Unicode calls letters and a reader sees as blanks.
 _FILLERS = "\u115f\u1160\u3164\uffa0\u2800"
 _OTHER = re.compile("[^\x00-\x7f]+")
 # Chinese, Japanese, Thai, Lao, Khmer and Burmese put no space between words; Korean does.
@@ -32,7 +32,7 @@ _UNSPACED = re.compile(
 
 
 class _Folding(dict[int, str]):
-    """What each character becomes, worked out when it is first met."""
+    """A map from each character to its folded form, computed at first use."""
 
     def __missing__(self, code: int) -> str:
         self[code] = made = _folded(chr(code))
@@ -45,12 +45,12 @@ def _folding() -> _Folding:
 
 
 def fold(text: str) -> str:
-    """The text without disguises. What is not ASCII comes in lower case, as far as it is a letter or digit."""
+    """Return the text without disguises. Letters outside ASCII come in lower case; ASCII is unchanged."""
     return text if text.isascii() else _OTHER.sub(lambda run: run.group().translate(_folding()), text)
 
 
 def fold_positions(text: str) -> list[int]:
-    """For each character of fold(text), and for its end, the position in text that it comes from."""
+    """Return the position in ``text`` of each character of fold(text), and of its end."""
     if text.isascii():
         return list(range(len(text) + 1))
     places: list[int] = []
@@ -65,7 +65,7 @@ def _folded(character: str) -> str:
         return ""
     kept = [each for each in unicodedata.normalize("NFKD", character) if unicodedata.category(each) not in _INVISIBLE]
     made = unicodedata.normalize("NFC", "".join(kept)).lower().translate(_LOOKS_LIKE)
-    # What lower() adds: İ becomes i and a dot.
+    # lower() can add marks: İ becomes i and a dot.
     made = "".join(each for each in made if unicodedata.category(each) not in _INVISIBLE)
     if any(not each.isalnum() for each in made):
         made = "".join(each if each.isalnum() else " " for each in made)

@@ -1,9 +1,9 @@
-"""How two sets of texts are written, and where that differs by more than chance: what moves a loss without any ability.
+"""Compare the form of two sets of texts, and find differences beyond chance. Form moves a loss without any ability.
 
-A share of texts counts where it differs by more than SHARE, a rate where Cliff's delta is beyond DELTA: of two texts,
-one of each set, the second is then the larger in two pairs of three. Both are sizes of effects, so that large sets
-raise no alarms about nothing; and either must be beyond Z standard errors, so that small ones do not (of shares by
-Agresti and Caffo, The American Statistician 54, 2000, p. 280, which holds for few texts, too).
+A gap is a share of texts that differs by more than SHARE, or a rate with a Cliff's delta beyond DELTA. At this delta,
+the second text of a pair (one text from each set) is the larger in two pairs of three. Both bounds are effect sizes, so
+that large sets raise no alarms about trifles. A gap must also exceed Z standard errors, so that small sets raise none
+by chance. Errors of shares follow Agresti and Caffo (The American Statistician 54, 2000, p. 280), valid for few texts.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ SHARE, Z, DELTA = 0.05, 5.0, 0.33
 READ = 4_000  # characters of a text, half of them at its end
 UNSEEN = "[\u00a0\u200b\u2009\u202f]"
 SHOWN = 3
-AT_END = ("end in white space", "end in a sentence's mark")  # of which nothing is known of a text that is cut
+AT_END = ("end in white space", "end in a sentence's mark")  # unknown for a text that is cut
 
 TRAITS: Mapping[str, Callable[[str], bool]] = {
     "end in white space": lambda text: text[-1:].isspace(),
@@ -60,7 +60,7 @@ RATES: Mapping[str, Callable[[str], float]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class FormatGap:
-    """One way in which texts differ. training, other: share of texts, or median. size: in shares, or Cliff's delta."""
+    """One difference in form. training, other: share of texts, or median. size: of the shares, or Cliff's delta."""
 
     measure: str
     training: float
@@ -75,14 +75,14 @@ class FormatGap:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Form:
-    """How texts are written. values: by measure, of each text, NaN where nothing is known. weights: of each text."""
+    """The form of a set of texts. values: by measure, of each text, NaN if unknown. weights: of each text."""
 
     values: Mapping[str, F64]
     weights: F64
 
 
 def form(texts: Sequence[str], *, weights: Sequence[float] | None = None, whole: Sequence[bool] | None = None) -> Form:
-    """weights: of texts that do not count alike. whole: which go to their end; the others are cut there."""
+    """Return the form of texts. weights: of each text, by default equal. whole: whether each has its true end."""
     short = [text if len(text) <= READ else text[: READ // 2] + text[-READ // 2 :] for text in texts]
     measures: dict[str, Callable[[str], float]] = {**TRAITS, **RATES}
     values = {name: np.array([of(text) for text in short], np.float64) for name, of in measures.items()}
@@ -92,13 +92,13 @@ def form(texts: Sequence[str], *, weights: Sequence[float] | None = None, whole:
 
 
 def format_gaps(training: Form, others: Form) -> list[FormatGap]:
-    """The largest first; none of sets too small to tell."""
+    """Return the gaps, the largest first. Sets that are too small to tell have none."""
     found = [gap for measure in training.values if (gap := _gap(measure, training, others)) is not None]
     return sorted(found, key=lambda gap: -round(abs(gap.size), 6))
 
 
 def gaps_in_words(gaps: Sequence[FormatGap]) -> str:
-    """The largest few."""
+    """Return the largest few gaps as text."""
     more = f"; {len(gaps) - SHOWN} more" if len(gaps) > SHOWN else ""
     return "; ".join(map(str, gaps[:SHOWN])) + more
 
@@ -107,7 +107,7 @@ def _gap(measure: str, training: Form, others: Form) -> FormatGap | None:
     (a, v), (b, w) = (_known(each, measure) for each in (training, others))
     if not len(a) or not len(b):
         return None
-    many, few = 1 / float((v**2).sum()), 1 / float((w**2).sum())  # texts of one weight that say as much
+    many, few = 1 / float((v**2).sum()), 1 / float((w**2).sum())  # effective numbers of texts
     if measure in TRAITS:
         first, second, least = float(v @ a), float(w @ b), SHARE
         size = second - first
@@ -116,14 +116,14 @@ def _gap(measure: str, training: Form, others: Form) -> FormatGap | None:
     else:
         first, second, least = _median(a, v), _median(b, w), DELTA
         size = _cliffs_delta(a, v, b, w)
-        error = math.sqrt((many + few + 1) / (3 * many * few))  # of Mann and Whitney's statistic
+        error = math.sqrt((many + few + 1) / (3 * many * few))  # from the Mann-Whitney statistic
     if abs(size) <= least or abs(size) <= Z * error:
         return None
     return FormatGap(measure=measure, training=first, other=second, size=size)
 
 
 def _known(form: Form, measure: str) -> tuple[F64, F64]:
-    """Values in order, with weights that sum to 1."""
+    """Return the known values in order, with weights that sum to 1."""
     values = form.values[measure]
     order = np.argsort(values)[: int(np.isfinite(values).sum())]
     weights = form.weights[order]
@@ -135,7 +135,7 @@ def _median(values: F64, weights: F64) -> float:
 
 
 def _cliffs_delta(first: F64, weights: F64, second: F64, others: F64) -> float:
-    """Share of pairs in which the second is larger, less the share in which it is smaller."""
+    """Return the share of pairs in which the second is larger, minus the share in which the second is smaller."""
     steps = np.concatenate(([0.0], np.cumsum(weights)))
     below, up_to = (steps[np.searchsorted(first, second, side)] for side in ("left", "right"))
     return float(others @ (below + up_to - 1))

@@ -1,4 +1,4 @@
-"""In which language a text is, by resiliparse: its n-grams against those of 101 Wikipedias. Nothing is downloaded."""
+"""Detect the language of a text with resiliparse, which compares n-grams with 101 Wikipedias, without a download."""
 
 # pyright: basic
 from __future__ import annotations
@@ -7,7 +7,7 @@ from marin.errors import BadField
 from marin.steps.value import value
 from marin.text.quality import View
 
-# ISO 639-1. By the code alone they are known when a step is built, without resiliparse.
+# ISO 639-1. Listed here, so that building a step does not need resiliparse.
 _CODES = (
     "af ar as az ba be bg bn bo br ca ce cs cv cy da de dv el en eo es et eu fa fi fo fr fy ga gd gl gu ha he hi hr hu "
     "hy id io is it ja jv ka kk km kn ko ku ky la lb lt lv mg mk ml mn mr mt my ne nl no or pa pl ps pt rm ro ru sa sc "
@@ -18,10 +18,10 @@ LANGUAGES = tuple(_CODES.split())
 
 @value("language/written_in")
 class WrittenIn:
-    """Texts in one of these languages stay; what goes is counted by its language, as ``written_in_fr``.
+    """A rule that keeps texts in some languages, and counts the others by language, as ``written_in_fr``.
 
-    languages: ISO 639-1 codes. A text of a line or two may be taken for a neighbour's: give short ones a rule of length
-    first. Program text and tables are judged by their words too.
+    languages: ISO 639-1 codes. A text of a line or two may be taken for a related language, so put a rule of length
+    first. Code and tables are judged by their words too.
     """
 
     languages: tuple[str, ...] = ("en",)
@@ -40,7 +40,7 @@ class WrittenIn:
 
 
 def language_of(text: str) -> str:
-    """One of LANGUAGES, or "unknown" for what is like none of them."""
+    """Return one of LANGUAGES, or "unknown" for a text that resembles none."""
     from resiliparse.parse.lang import detect_fast
 
     return detect_fast(text)[0]

@@ -1,8 +1,8 @@
-"""What extractors lose of a page, kept as Markdown: code with its language, tables, formulas, headings.
+"""Keep code with its language, tables, formulas and headings as Markdown, because extractors lose them.
 
-Each is written into the page as a stretch of words between two marks, as long as what it stands for, so that an
-extractor judges it as it would have judged that; in the text that comes out the Markdown takes its place. What the
-extractor leaves out stays out.
+Each block is replaced in the page by its own words between two marks. The length is the same, so an extractor judges
+the stand-in as it would judge the block. In the extracted text, Markdown then replaces the stand-in. A block that the
+extractor removes stays removed.
 """
 
 # pyright: basic
@@ -29,13 +29,13 @@ FORMULAS = (
 
 
 class Kept:
-    """The Markdown of what was marked in one page."""
+    """The Markdown of the marked blocks of one page."""
 
     def __init__(self) -> None:
         self._blocks: list[str] = []
 
     def mark(self, tree: Any) -> None:
-        """Changes the tree. Raises nothing: what cannot be understood stays as it is."""
+        """Mark the blocks of a page in its tree, which changes. Raises nothing: an unknown block stays unchanged."""
         if tree.body is None:
             return
         for each in tree.body.query_selector_all(FORMULAS):
@@ -49,7 +49,7 @@ class Kept:
                 each.insert_before(tree.create_text_node(f"zqh{each.tag[1]} "), each.first_child)
 
     def restore(self, text: str) -> str:
-        """The extracted text with the Markdown in its places."""
+        """Return the extracted text with Markdown in place of the marks."""
         text = MARKED.sub(lambda found: f"\n\n{self._blocks[int(found[1])]}\n\n", text)
         return LEFT_OVER.sub("", HEADING.sub(lambda found: "#" * int(found[1]) + " ", text))
 
@@ -74,7 +74,7 @@ class Kept:
             numbers.decompose()
         code, language = node.text.strip("\n").rstrip(), _language(node)
         if not code.strip() or not (language or node.query_selector("code, samp, kbd")):
-            return  # of what is no code, extractors keep the lines themselves
+            return  # extractors keep the lines of a pre that is not code
         fence = "```"
         while fence in code:
             fence += "`"
@@ -82,7 +82,7 @@ class Kept:
 
     def _table(self, tree: Any, node: Any) -> None:
         if node.query_selector(BLOCKS) or node.getattr("role") == "presentation":
-            return  # it lays a page out
+            return  # a table for the page's layout
         rows = [_cells(row) for row in node.query_selector_all("tr")]
         width = max(map(len, rows), default=0)
         linked = sum(len(link.text) for link in node.query_selector_all("a"))
@@ -107,7 +107,7 @@ def _cells(row: Any) -> list[str]:
 
 
 def _language(pre: Any) -> str:
-    """As a class of the element, of what is in it or of one of the two around it says."""
+    """Return the language from a class or attribute of the code inside, the element, or the two elements around it."""
     around = [pre.query_selector("code"), pre, pre.parent, pre.parent.parent if pre.parent else None]
     for node in around:
         if node is None or not node.tag or node.tag.startswith("#"):
@@ -116,14 +116,14 @@ def _language(pre: Any) -> str:
             value = node.getattr(name) or ""
             found = LANGUAGE.search(value) if name == "class" else re.fullmatch(r"([A-Za-z][\w+#.-]*)", value)
             if found and name == "lang" and node is not around[0] and node is not pre:
-                continue  # that of its prose
+                continue  # the language of the prose
             if found and found[1].lower() not in NO_LANGUAGE:
                 return found[1].lower()
     return ""
 
 
 def _latex(node: Any) -> tuple[str, bool]:
-    """As its author wrote it, where the page still says so; whether it stands by itself."""
+    """Return the formula's LaTeX, as its author wrote it if the page has that, and whether it is a displayed one."""
     if node.tag == "script":
         return " ".join(node.text.split()), "mode=display" in (node.getattr("type") or "")
     if node.tag == "img":
@@ -142,14 +142,14 @@ def _latex(node: Any) -> tuple[str, bool]:
 
 
 def _unwrapped(latex: str) -> str:
-    """Without the shell in which Wikipedia puts it."""
+    """Return the LaTeX without Wikipedia's wrapper."""
     latex = " ".join(latex.split())
     found = re.fullmatch(r"\{\\(?:displaystyle|textstyle)\s+(.*)\}", latex)
     return found[1].strip() if found else latex.removeprefix(r"\displaystyle").strip()
 
 
 def _inside(node: Any, selectors: Sequence[str]) -> bool:
-    """Is it a part of a formula that is replaced as a whole?"""
+    """Return whether the node is part of a formula that is replaced as a whole."""
     above = node.parent
     while above is not None and above.tag and above.tag != "body":
         classes = (above.getattr("class") or "").split() if not above.tag.startswith("#") else []

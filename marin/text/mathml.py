@@ -1,4 +1,4 @@
-"""MathML as LaTeX, for pages that do not hold the LaTeX it was made from."""
+"""Convert MathML to LaTeX, for pages without the original LaTeX."""
 
 # pyright: basic
 from __future__ import annotations
@@ -26,7 +26,7 @@ HIDDEN = ("annotation", "annotation-xml", "mphantom", "none", "mprescripts")
 
 
 def latex_of(math: Any) -> str:
-    """math: the element, as resiliparse parsed it."""
+    """Return the LaTeX of a MathML element. math: the element, as resiliparse parsed it."""
     return " ".join(_row(math).split())
 
 

@@ -1,6 +1,6 @@
-"""Near duplicates: shared keys propose, the real similarity decides, the first of a pair is kept.
+"""Find near duplicates: shared keys propose pairs, the exact similarity decides, the first text of a pair stays.
 
-NearDedup does this over shards and buckets; ``near_duplicates`` is the same in one go.
+NearDedup works over shards and buckets. ``near_duplicates`` does the same in one call.
 """
 
 # pyright: basic
@@ -17,12 +17,12 @@ from marin.text.near_pairs import COPY, PAIR, Copies, Pairs, first_copies, plaus
 from marin.text.near_rule import NearDuplicates
 from marin.text.shingles import U64, shingle_set
 
-PORTION = 1 << 23  # shingles that are held at a time, of the later texts and of the earlier
+PORTION = 1 << 23  # shingles in memory at a time, of later and of earlier texts each
 
 
 @dataclass(frozen=True)
 class Copy:
-    """Of which text (its position among all), and how similar."""
+    """The verdict that a text is a copy. of: position of the original among all texts."""
 
     of: int
     jaccard: float
@@ -31,21 +31,21 @@ class Copy:
 
 @dataclass(frozen=True)
 class Sets:
-    """What is known of some texts. ids: (n, 2), the two halves of each. stay: nothing is like them, so they stay."""
+    """Facts about some texts. ids: (n, 2), the two halves of each id. stay: whether a text surely stays."""
 
     ids: U64
     shingles: list[U64]
     stay: NDArray[np.bool_]
 
 
-# Sets of the earlier texts of pairs, each once, in order.
+# Returns the Sets of the earlier texts of pairs, each text once, in order.
 type Reader = Callable[[Pairs], Sets]
 
 
 def near_duplicates(texts: Iterable[str], rule: NearDuplicates, stay: int = 0) -> Iterator[Copy | None]:
-    """For each text, in order: None if it stays, else the first earlier staying text that it copies.
+    """Yield for each text, in order: None if it stays, else a Copy of the first earlier text that stays.
 
-    Texts without words stay, and so do the first ``stay``. Memory: 8 bytes per word, and 24 for each key.
+    Texts without words stay, and so do the first ``stay`` texts. Memory: 8 bytes per word, and 24 per key.
     """
     sets: list[U64] = []
     found = [np.empty(0, KEY)]
@@ -69,7 +69,7 @@ def near_duplicates(texts: Iterable[str], rule: NearDuplicates, stay: int = 0) -
 
 
 def candidates(pairs: Pairs, sets: Mapping[int, U64], rule: NearDuplicates) -> Pairs:
-    """The plausible pairs of texts whose sets these are, by place. pairs: in order of the later texts."""
+    """Return the plausible pairs. pairs: in order of the later texts. sets: of the later texts, by place."""
     later, starts = np.unique(pairs["later"], return_index=True)
     groups = np.split(pairs, starts[1:])
     held = [plausible(group, sets[place], rule) for place, group in zip(later.tolist(), groups, strict=False)]
@@ -77,10 +77,10 @@ def candidates(pairs: Pairs, sets: Mapping[int, U64], rule: NearDuplicates) -> P
 
 
 def compare(pairs: Pairs, sets: Mapping[int, U64], read: Reader, rule: NearDuplicates) -> tuple[Copies, int]:
-    """Which pairs are copies, in order, and how many were compared.
+    """Return the pairs that are copies, in order, and the number of pairs compared.
 
-    sets: of the later texts, by place. A text is not compared any further once it copies one that surely stays. Reads
-    about PORTION shingles at a time.
+    sets: of the later texts, by place. Comparisons of a text end once it copies a text that surely stays. Reads about
+    PORTION shingles at a time.
     """
     found: list[tuple[int, int, list[int], float, float]] = []
     settled: set[int] = set()
@@ -110,13 +110,13 @@ def compare(pairs: Pairs, sets: Mapping[int, U64], read: Reader, rule: NearDupli
 
 
 def similarity(one: U64, other: U64) -> tuple[float, float]:
-    """Jaccard similarity of two sorted distinct shingle sets, and the share of ``one`` that is in ``other``.
+    """Return the Jaccard similarity of two sorted distinct shingle sets, and the share of ``one`` in ``other``.
 
     Two empty sets are dissimilar.
     """
     if not len(one) or not len(other):
         return 0.0, 0.0
-    # Positions of the smaller in the larger: a merge would sort both again.
+    # Look up the smaller set in the larger. A merge would sort both again.
     small, large = (one, other) if len(one) <= len(other) else (other, one)
     found = np.searchsorted(large, small)
     shared = int(np.count_nonzero(large[np.minimum(found, len(large) - 1)] == small))

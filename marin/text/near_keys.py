@@ -1,7 +1,8 @@
-"""What near copies have in common, as numbers: the bands of a MinHash signature, and a sample of the shingles.
+"""Keys that near copies share: the bands of a MinHash signature, and a sample of the shingles.
 
-Of two texts of Jaccard similarity s, all ``rows`` numbers of a band are equal with probability s^rows. That misses an
-excerpt of a longer text, which is little like it. Its shingles below a bound, though, are the longer one's, too.
+For two texts of Jaccard similarity s, all ``rows`` numbers of a band are equal with probability s^rows. Bands miss an
+excerpt, whose similarity to the longer text is low. The sample finds excerpts: the shingles of an excerpt below a bound
+are also shingles of the longer text.
 """
 
 # pyright: basic
@@ -16,20 +17,20 @@ from numpy.typing import NDArray
 from marin.text.near_rule import NearDuplicates
 from marin.text.shingles import U64
 
-# Of one text. place: where it is in the order of all texts. size: its shingles. weight: BAND, or 1 for a shingle.
+# One key of a text. place: in the order of all texts. size: number of shingles. weight: BAND, or 1 for a shingle.
 KEY = np.dtype([("key", "<u8"), ("place", "<u8"), ("size", "<u4"), ("weight", "<u4")])
 BAND = 1 << 20
 
-SEED = 0x6D6172696E  # any; fixed so that output does not change
-CHUNK = 1 << 20  # shingles whose signatures are computed together
-FEW = 8  # shingles that a short text is to have in the sample, on average
+SEED = 0x6D6172696E  # arbitrary, but fixed, so that the output does not change
+CHUNK = 1 << 20  # shingles per call that computes signatures
+FEW = 8  # average sample of a short text, in shingles
 LARGEST = 0xFFFFFFFFFFFFFFFF
 
 type Keys = NDArray[np.void]
 
 
 def chunks(sets: Iterable[U64]) -> Iterator[list[U64]]:
-    """Shingle sets in portions of bounded size."""
+    """Yield shingle sets in portions of bounded size."""
     chunk: list[U64] = []
     size = 0
     for each in sets:
@@ -43,7 +44,7 @@ def chunks(sets: Iterable[U64]) -> Iterator[list[U64]]:
 
 
 def keys(sets: Sequence[U64], places: U64, rule: NearDuplicates) -> Keys:
-    """The keys of texts by their sets of shingles, equal keys in the order of the texts. Empty sets have none."""
+    """Return the keys of texts from their shingle sets, equal keys in the order of the texts. Empty sets have none."""
     some = [at for at, each in enumerate(sets) if len(each)]
     if not some:
         return np.empty(0, KEY)
@@ -60,7 +61,7 @@ def keys(sets: Sequence[U64], places: U64, rule: NearDuplicates) -> Keys:
 
 
 def sample_bound(sizes: NDArray[Any], rule: NearDuplicates) -> U64:
-    """The largest shingle that is in the sample of texts of these sizes. A longer text's is not above a shorter's."""
+    """Return the largest sampled shingle for texts of these sizes. The bound never rises with the size."""
     return np.uint64(LARGEST) // np.clip(sizes // FEW, 1, rule.one_in).astype(np.uint64)
 
 
@@ -71,7 +72,7 @@ def _keys(numbers: U64, places: U64, sizes: NDArray[Any], weight: int) -> Keys:
 
 
 def _band_keys(flat: U64, sizes: NDArray[Any], rule: NearDuplicates) -> U64:
-    """(texts, bands): texts whose signatures agree in a whole band share that band's key."""
+    """Return (texts, bands) keys. Texts whose signatures agree in a whole band share that band's key."""
     import rensa
 
     minhash: Any = rensa  # compiled, without types

@@ -1,7 +1,7 @@
-"""Which texts are worth comparing: those that share keys, and which of those that are copies go.
+"""Choose the pairs of texts to compare (texts that share keys), and the copies to remove.
 
-However many texts share a key, each is paired with the first LEADERS of them only: pairs grow with the texts, not with
-their square. Shapes: n keys, p pairs.
+A text is paired only with the first LEADERS texts that share a key with it. The number of pairs therefore grows with
+the number of texts, not with its square. Shapes: n keys, p pairs.
 """
 
 # pyright: basic
@@ -19,10 +19,10 @@ from marin.text.near_rule import NearDuplicates
 from marin.text.shingles import U64
 
 LEADERS = 16
-MERGED = 1 << 22  # pairs that are held before equal ones are put together
-# size: of the earlier. weight: sum of what they share.
+MERGED = 1 << 22  # pairs in memory before equal ones are merged
+# size: of the earlier text. weight: sum over the shared keys.
 PAIR = np.dtype([("later", "<u8"), ("earlier", "<u8"), ("size", "<u4"), ("weight", "<u4")])
-# id: of the earlier.
+# id: of the earlier text.
 COPY = np.dtype([("later", "<u8"), ("earlier", "<u8"), ("id", "<u8", (2,)), ("jaccard", "<f8"), ("containment", "<f8")])
 
 type Pairs = NDArray[np.void]
@@ -31,17 +31,17 @@ type Copies = NDArray[np.void]
 
 @dataclass(frozen=True)
 class Proposed:
-    """pairs: (p,) in order. crowded: keys of theirs that more than LEADERS earlier texts have."""
+    """Proposed pairs. pairs: (p,) in order. crowded: keys of later texts that more than LEADERS earlier texts share."""
 
     pairs: Pairs
     crowded: int
 
 
 def proposals(batches: Iterable[Keys], first: int, rule: NearDuplicates) -> Iterator[Proposed]:
-    """Pairs of texts that share a key, for each batch those whose later text is in it.
+    """Yield the pairs of texts that share a key, for each batch the pairs whose later text is in the batch.
 
-    batches: in order of places. first: the place of the first text that may go. Memory: LEADERS + 1 keys each, a batch
-    and its pairs.
+    batches: in order of places. first: the place of the first text that may be removed. Memory: LEADERS + 1 entries for
+    each key, a batch and its pairs.
     """
     known = np.empty(0, KEY)
     for batch in batches:
@@ -65,10 +65,10 @@ def proposals(batches: Iterable[Keys], first: int, rule: NearDuplicates) -> Iter
 
 
 def _pairs(later: Keys, earlier: Keys, rule: NearDuplicates) -> Pairs:
-    """Without those whose sizes rule a copy out, or, if they share a shingle only, leave it to the bands.
+    """Return the pairs whose sizes permit a copy. Drop pairs that share only a shingle and that bands would find.
 
-    If c of the later's n shingles are among the earlier's m, similarity is c n / (n + m - c n): below s only if m is
-    larger than n (c / s + c - 1).
+    If a share c of the later's n shingles is among the earlier's m, the similarity is c n / (n + m - c n). It is below
+    s only if m is larger than n (c / s + c - 1).
     """
     contained = max(rule.containment / rule.jaccard + rule.containment - 1, rule.containment)
     least = np.where(later["weight"] == BAND, min(rule.jaccard, rule.containment), contained)
@@ -80,7 +80,7 @@ def _pairs(later: Keys, earlier: Keys, rule: NearDuplicates) -> Pairs:
 
 
 def merged(parts: Sequence[Pairs]) -> Pairs:
-    """Each pair once, weights added, in order of the later texts, then of the earlier."""
+    """Return each pair once, with weights added, in order of later, then earlier texts."""
     pairs = np.concatenate(parts)
     if not len(pairs):
         return pairs
@@ -93,7 +93,7 @@ def merged(parts: Sequence[Pairs]) -> Pairs:
 
 
 def plausible(pairs: Pairs, shingles: U64, rule: NearDuplicates) -> Pairs:
-    """Those that share a band, or half of what a contained text would share of the samples.
+    """Return the pairs that share a band, or at least half the samples that a contained text would share.
 
     pairs: of one later text. shingles: of that text, sorted.
     """
@@ -103,12 +103,12 @@ def plausible(pairs: Pairs, shingles: U64, rule: NearDuplicates) -> Pairs:
 
 
 def first_copies(shards: Iterable[Copies]) -> Iterator[Copies]:
-    """Of copies in order, shard by shard, those that count: each later text's first whose earlier text stays.
+    """Yield, shard by shard, the copies to remove: for each later text the first copy whose earlier text stays.
 
-    No transitive closure: a text goes only for its own similarity to one that stays. (Closing over unverified pairs
-    removed a median 76 % of documents per source in one lab.) Memory: 8 bytes for each that goes.
+    There is no transitive closure: a text goes only for its own similarity to a text that stays. (Closing over
+    unverified pairs removed a median 76 % of documents per source in one lab.) Memory: 8 bytes per removed text.
     """
-    gone = array("Q")  # ascending, as places of later shards are larger
+    gone = array("Q")  # ascending, because later shards have larger places
     for copies in shards:
         before = _among(copies["earlier"], gone).tolist()
         here: dict[int, int] = {}

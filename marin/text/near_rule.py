@@ -1,4 +1,4 @@
-"""When two texts count as near duplicates."""
+"""The rule by which two texts count as near duplicates."""
 
 from __future__ import annotations
 
@@ -8,13 +8,16 @@ from marin.steps.value import value
 
 @value("near_duplicates")
 class NearDuplicates:
-    """What counts as a copy.
+    """The rule by which a text counts as a copy of an earlier one.
 
-    words: per shingle. bands, rows: of the signature; a pair of Jaccard similarity s is proposed with
-    probability 1 - (1 - s^rows)^bands: .998 at .8, .92 at .7. jaccard: at least this similar.
-    containment: or at least this share of the later text's shingles occurs in the earlier one; above 1 for never.
-    one_in: of long texts one shingle in so many is compared to find those that a longer one contains: an excerpt
-    of n shingles is proposed with probability 1 - (1 - 1/one_in)^n, .96 at 50, .998 at 100.
+    words: per shingle. bands, rows: of the signature. It proposes a pair of Jaccard similarity s with
+    probability 1 - (1 - s^rows)^bands: .998 at .8, .92 at .7.
+
+    jaccard: the least similarity of a copy. containment: alternatively, the least share of the later text's
+    shingles in the earlier text. Above 1: never.
+
+    one_in: sample one shingle in so many of long texts, to find excerpts of longer texts. An excerpt of n
+    shingles is proposed with probability 1 - (1 - 1/one_in)^n: .96 at 50, .998 at 100.
     """
 
     words: int = 5

@@ -1,8 +1,8 @@
-"""Word n-grams of one document that occur more than once, found exactly.
+"""Find the word n-grams that occur more than once in a document, exactly.
 
-Shapes: T words. Words and n-grams are numbered by exact pairs of numbers, so no hash can make two n-grams one. An
-n-gram can only occur again where both of the shorter ones in it do, so each n looks at what n - 1 left: of plain text
-that is a few words in a hundred from n = 4 on.
+Shapes: T words. Words and n-grams are numbered by exact pairs of numbers, so no hash can confuse two n-grams. An
+n-gram can repeat only if both its (n-1)-grams repeat, so each n looks only at the repeats for n - 1. In plain text
+these are a few words in a hundred from n = 4 on.
 """
 
 from __future__ import annotations
@@ -19,8 +19,10 @@ type I64 = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Repeats:
-    """The n-grams that occur more than once. at: (R,) where each starts, ascending. numbers: (R,) equal for equal ones,
-    below ``len(counts)``. counts: how often each occurs."""
+    """The n-grams that occur more than once. at: (R,) the start of each, ascending.
+
+    numbers: (R,) equal for equal n-grams, below ``len(counts)``. counts: occurrences of each n-gram.
+    """
 
     at: I64
     numbers: I64
@@ -31,7 +33,7 @@ class NgramView:
     """The word n-grams of a document."""
 
     def __init__(self, words: list[str], distinct: Iterable[str] | None = None) -> None:
-        """distinct: each word once, if that is known already."""
+        """Number the words. distinct: each word once, if the caller has them already."""
         numbers = {word: number for number, word in enumerate(distinct or dict.fromkeys(words))}
         self.words: I64 = np.fromiter(map(numbers.__getitem__, words), np.int64, len(words))
         self._lengths: I64 = np.fromiter(map(len, numbers), np.int64, len(numbers))
@@ -39,7 +41,7 @@ class NgramView:
 
     @cached_property
     def ends(self) -> I64:
-        """(T + 1,) characters before each word, none counted between words."""
+        """Return (T + 1,) characters before each word, not counting characters between words."""
         return np.concatenate((np.zeros(1, np.int64), np.cumsum(self._lengths[self.words])))
 
     def repeats(self, n: int) -> Repeats:
@@ -51,15 +53,15 @@ class NgramView:
         return self._repeats[n]
 
     def characters(self, n: int, at: I64) -> I64:
-        """Of the n-grams that start there, none counted between words."""
+        """Return the characters of the n-grams that start at ``at``, not counting characters between words."""
         return self.ends[at + n] - self.ends[at]
 
     def all_unique(self, n: int) -> bool:
-        """No n-gram occurs twice."""
+        """Return whether no n-gram occurs twice."""
         return len(self.repeats(n).at) == 0
 
     def most_frequent(self, n: int) -> tuple[int, int]:
-        """How often the most frequent n-gram occurs (the first of equals), and its characters. n: at most T."""
+        """Return the count and the characters of the most frequent n-gram (the first of equals). n: at most T."""
         repeats = self.repeats(n)
         if not len(repeats.at):
             return 1, int(self.ends[n])
@@ -68,7 +70,7 @@ class NgramView:
         return int(counts[first]), int(self.characters(n, repeats.at[first]))
 
     def repeated_characters(self, n: int) -> int:
-        """Characters in n-grams that occurred before, read from left to right without overlap."""
+        """Return the characters in n-grams that occurred before, read from left to right without overlap."""
         repeats = self.repeats(n)
         seen: set[int] = set()
         found = free = 0
@@ -84,7 +86,7 @@ class NgramView:
 
 
 def _repeated(at: I64, numbers: I64) -> Repeats:
-    """Those n-grams, numbered in any way, whose number occurs more than once."""
+    """Return the n-grams whose number occurs more than once. numbers: any numbering."""
     _, dense, counts = np.unique(numbers, return_inverse=True, return_counts=True)
     return _several(at, dense, counts)
 

@@ -1,11 +1,11 @@
-"""Clean text, and the words that duplicates and overlaps are judged by."""
+"""Normalise text, and reduce it to the words by which duplicates are judged."""
 
 from __future__ import annotations
 
 import re
 import unicodedata
 
-# C0 and C1 controls except tab and newline, the BOM, and what cannot be encoded (lone surrogates).
+# C0 and C1 controls except tab and newline, and the BOM. Lone surrogates, below, cannot be encoded.
 _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ufeff]")
 _SURROGATES = re.compile("[\ud800-\udfff]")
 _LINE_ENDS = re.compile("\r\n?|[\u2028\u2029\x85]")
@@ -17,9 +17,9 @@ _LIGHT = bytes(ord(chr(code).lower()) if chr(code).isalnum() else 32 for code in
 
 
 def normalize(text: str) -> str:
-    """The text in NFC, with ``\\n`` line ends and no control characters, trailing space or runs of blank lines.
+    """Return the text in NFC, with ``\\n`` line ends and no control characters, trailing space or runs of blank lines.
 
-    Indentation is kept (it means something in code). Lone surrogates become U+FFFD.
+    Indentation is kept, because code depends on it. Lone surrogates become U+FFFD.
     normalize(normalize(text)) == normalize(text).
     """
     text = _LINE_ENDS.sub("\n", text)
@@ -32,22 +32,22 @@ def normalize(text: str) -> str:
 
 
 def light(text: str) -> str:
-    """Lower-case alphanumeric words, one space between: what stays when punctuation, case and layout change.
+    """Return lower-case alphanumeric words with one space between. Punctuation, case and layout do not matter.
 
-    NFKC first, so that ligatures and full-width digits do not hide a copy.
+    NFKC comes first, so that ligatures and full-width digits do not hide a copy.
     """
     return " ".join(light_words(text))
 
 
 def light_words(text: str) -> list[str]:
-    """The words of light()."""
+    """Return the words of light()."""
     if not text.isascii():
         text = unicodedata.normalize("NFKC", text)
     return _WORD.findall(text.lower())
 
 
 def light_bytes(text: str) -> bytes:
-    """light() in UTF-8 and with any number of spaces between words: twice as quick, as no word is made."""
+    """Return light() in UTF-8 with any number of spaces between words. Twice as fast, because it makes no words."""
     if not text.isascii():
         text = _NO_ASCII_NO_WORD.sub(" ", unicodedata.normalize("NFKC", text).lower())
     return text.encode().translate(_LIGHT)

@@ -1,7 +1,8 @@
-"""Which evaluation items occur in a text, in whatever prompt format and edited or not.
+"""Find the evaluation items that occur in a text, in any prompt format, edited or not.
 
-Every run of ``seed`` words of an item's fields is looked up exactly: what has two of them about as far apart as the
-item has is compared with it, word by word (no Bloom filter, so no false hit, and every hit has its item).
+Every run of ``seed`` words of an item's fields (a seed) is looked up exactly. A text with two seeds about as far apart
+as in the item is then compared with the item word by word. No Bloom filter is used, so there are no false hits, and
+every hit names its item.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from marin.text.way import Way, is_disguised
 
 
 class Item(Protocol):
-    """One evaluation problem. fields: its texts by name, question first; final: its result alone, may be empty."""
+    """One evaluation item. fields: its texts by name, question first. final: its result alone, may be empty."""
 
     @property
     def id(self) -> str: ...
@@ -37,10 +38,10 @@ class Item(Protocol):
 
 @dataclass(frozen=True)
 class Hit:
-    """item: its position in the index. part: the name of a field, WHOLE, or ALL of them together.
+    """An item found in a text. item: its position in the index. part: the name of a field, WHOLE, or ALL.
 
-    hits: runs of words that occur; of what was spelt out letter by letter, of letters. coverage: of the part. start,
-    end: characters of the text. form: how it is written there, see prompt_form. way: how it was copied.
+    hits: matching runs of words, or of letters if the item is spelt out letter by letter. coverage: share of the part.
+    start, end: characters of the text. form: the prompt form, see prompt_form. way: how the item was copied.
     """
 
     item: int
@@ -56,15 +57,15 @@ class Hit:
 WHOLE = "question and result"
 ALL = "all fields"
 QUESTION = "question"
-# Fields that are too short to tell apart are, together, not.
+# Fields that are too short to tell apart can be told apart together.
 SHORT = 24  # words of a question
-DRIFT = 6  # words that edits may have put in or taken out between two places of one copy
-LETTERS = Overlap(words=32, hits=16, seed=20, similar=0.9, edited_words=40)  # the rule for what is spelt out
+DRIFT = 6  # words that edits may insert or delete between two places of one copy
+LETTERS = Overlap(words=32, hits=16, seed=20, similar=0.9, edited_words=40)  # the rule for spelt-out text
 
 
 @dataclass(frozen=True)
 class Stretch:
-    """What is looked for. numbers: of its words. digits: which of them are numbers; those tell little apart."""
+    """A part of an item to look for. numbers: of its words. digits: whether each word is a number; those tell little."""
 
     part: str
     numbers: U64
@@ -73,10 +74,10 @@ class Stretch:
 
 @dataclass(frozen=True)
 class _Passage:
-    """A stretch of an item as it is looked for.
+    """A stretch of an item, prepared for the search.
 
-    evidence: which of its runs of ``words`` words say something. result: what must follow it, if it is a short
-    question. wanted: seeds without which it is not looked at. edited: whether an edited copy counts.
+    evidence: whether each run of ``words`` words is evidence. result: must follow the passage if it is a short
+    question. wanted: the fewest seeds that lead to a comparison. edited: whether an edited copy counts.
     """
 
     item: int
@@ -98,9 +99,9 @@ class _Passage:
 
 
 class OverlapIndex:
-    """The runs of words of evaluation items, ready to be looked up.
+    """An index of the runs of words of evaluation items.
 
-    items: in the given order. unindexed: ids of items that are too short to be found at all.
+    items: in the given order. unindexed: ids of items that are too short to be found.
     """
 
     def __init__(self, items: Iterable[Item], rule: Overlap) -> None:
@@ -123,7 +124,7 @@ class OverlapIndex:
         self.unindexed = tuple(item.id for number, item in enumerate(self.items) if number not in found)
 
     def find(self, text: str | Words) -> list[Hit]:
-        """The items that the text contains, the best covered first."""
+        """Return the items that the text contains, the best covered first."""
         words = words_of(text) if isinstance(text, str) else text
         found = dict[tuple[int, str], Hit]()
         for hit in self._spelt.find(words.letters) if words.letters else ():
@@ -148,13 +149,13 @@ class OverlapIndex:
 
     @cached_property
     def _spelt(self) -> _Search:
-        """Almost no text asks for it."""
+        """Return the search for spelt-out items. Built on demand, because almost no text needs it."""
         nothing = [np.zeros(0, np.uint64)] * len(self.items)
         return _Search([list(_spelt(item)) for item in self.items], nothing, LETTERS)
 
 
 def _stretches(fields: Mapping[str, tuple[U64, npt.NDArray[np.bool_]]]) -> Iterator[Stretch]:
-    """fields: numbers and digits of their words."""
+    """Yield the stretches of an item. fields: numbers and digits of their words."""
     for name, (numbers, digits) in fields.items():
         yield Stretch(name, numbers, digits)
     if len(fields) > 1 and len(next(iter(fields.values()))[0]) < SHORT:
@@ -184,7 +185,7 @@ class _Search:
                 passage = self._passage(number, stretch, results[number], next(runs)[1])
                 if passage is None:
                     continue
-                # Boilerplate leads nowhere, unless there is little else.
+                # Boilerplate seeds are left out, unless there is little else.
                 use = np.flatnonzero(rare if np.count_nonzero(rare) >= rule.hits else np.ones_like(rare))
                 grams.append(held[use])
                 owners.append(np.full(len(use), len(self.passages)))
@@ -197,13 +198,13 @@ class _Search:
         self.owners, self.places = np.concatenate(owners)[order], np.concatenate(places)[order]
         self.rares = np.concatenate(rares)[order]
         self.wanted = np.array([passage.wanted for passage in self.passages], dtype=np.int64)
-        # Almost every run of a text ends at this table: 64 places per entry, a byte each.
+        # This table rules out almost every run of a text: 64 places per entry, a byte each.
         self.bits = min(max(int(len(self.grams) * 64).bit_length(), 12), 26)
         self.table = np.zeros(1 << self.bits, dtype=np.bool_)
         self.table[self.grams >> np.uint64(64 - self.bits)] = True
 
     def _passage(self, item: int, stretch: Stretch, result: U64, evidence: npt.NDArray[np.bool_]) -> _Passage | None:
-        """None if the stretch is too short, or boilerplate. evidence: which of its runs are not."""
+        """Return the passage, or None if it is too short or boilerplate. evidence: runs that are no boilerplate."""
         rule, words = self.rule, stretch.numbers
         telling = evidence & ~_all(stretch.digits, rule.words)
         if np.count_nonzero(telling) >= rule.hits:
@@ -211,7 +212,7 @@ class _Search:
         short = stretch.part == QUESTION and rule.seed <= len(words) < rule.words
         follows = result if short and len(result) and len(words) + len(result) >= rule.least else None
         if not evidence.any() and follows is None:
-            # An item that is boilerplate throughout is found when it is there as a whole.
+            # An item that is all boilerplate is found only as a whole.
             if len(words) < rule.edited_words:
                 return None
             evidence = np.ones_like(evidence)
@@ -277,7 +278,7 @@ class _Search:
             return
         first = np.maximum(shifts[begins] - slack, 0)
         last = np.minimum(shifts[ends - 1] + length + slack, size)
-        # Almost no group has enough of the passage's words, in whatever order.
+        # Almost no group has enough of the passage's words, even in any order.
         held = held_of(passage.words, text.numbers)
         able &= (held[last] - held[first]) / length >= min(self.rule.similar, self.rule.similar_boilerplate)
         best: Hit | None = None
@@ -304,7 +305,7 @@ def _hit(passage: _Passage, text: Words, hits: int, coverage: float, first: int,
 
 
 def _uncommon(items: list[list[Stretch]], n: int, most: float) -> Iterator[tuple[U64, npt.NDArray[np.bool_]]]:
-    """For each stretch its runs of n words, and which of them are in no more than so many items."""
+    """Yield for each stretch its runs of n words, and whether each run occurs in at most ``most`` items."""
     lengths = [len(stretch.numbers) for stretches in items for stretch in stretches]
     words = np.concatenate([np.zeros(0, np.uint64), *(each.numbers for stretches in items for each in stretches)])
     owners = np.repeat(np.arange(len(items)), [sum(len(each.numbers) for each in stretches) for stretches in items])
@@ -321,6 +322,6 @@ def _uncommon(items: list[list[Stretch]], n: int, most: float) -> Iterator[tuple
 
 
 def _all(marked: npt.NDArray[np.bool_], n: int) -> npt.NDArray[np.bool_]:
-    """For each run of n, whether all of it is marked."""
+    """Return for each run of n whether all its members are marked."""
     sums = np.concatenate(([0], np.cumsum(marked)))
     return sums[n:] - sums[:-n] == n if len(marked) >= n else np.zeros(0, np.bool_)

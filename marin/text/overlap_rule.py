@@ -1,4 +1,4 @@
-"""When a text counts as containing an evaluation item."""
+"""The rule by which a text counts as containing an evaluation item."""
 
 from __future__ import annotations
 
@@ -7,16 +7,20 @@ from marin.steps.value import value
 
 @value("overlap")
 class Overlap:
-    """When a text counts as containing an item: one of its fields is there in part, or edited, or short and whole.
+    """The rule by which a text contains an item: a field occurs in part, or edited, or short and whole.
 
-    In part: ``hits`` different runs of ``words`` words (all of them, if the field has fewer), and ``coverage`` of
-    those that it has. A run in more items than ``common_items`` and ``common_share`` of all is the suite's boilerplate
-    and evidence of none. Edited: of a field with at least ``edited_words`` words, the share ``similar`` occurs in its
-    order, nothing else between but as much as an edit puts there. Short: a question with fewer than ``words`` words
-    occurs whole, and the item's result within ``reach`` words after it. Question and result together have at least
-    ``least``; what was edited needs ``seed`` words together that were not. What is shorter cannot be told from chance
-    and is reported instead. similar_boilerplate: instead of ``similar``, where nothing but boilerplate led to it.
-    same_numbers: and so many of its numbers, or it is another problem of the same kind.
+    In part: ``hits`` different runs of ``words`` words occur (all runs, if the field has fewer), and the share
+    ``coverage`` of the field's runs. A run that more than ``common_items`` and more than ``common_share`` of all items
+    hold is boilerplate of the suite, and no evidence.
+
+    Edited: the share ``similar`` of a field's words occurs in the field's order, with no more between them than an edit
+    inserts. The field has at least ``edited_words`` words, and ``seed`` adjacent words must be unchanged.
+    similar_boilerplate replaces ``similar`` if only boilerplate led to the match. The share ``same_numbers`` of the
+    field's numbers must occur too; otherwise the text is another problem of the same kind.
+
+    Short: a question with fewer than ``words`` words occurs whole, and the item's result within ``reach`` words after
+    the question. Question and result together have at least ``least`` words. Shorter items cannot be told from chance,
+    and are reported instead.
     """
 
     words: int = 8

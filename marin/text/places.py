@@ -1,7 +1,7 @@
-"""The words of a text as 64-bit numbers, with their places: what overlaps are looked for in.
+"""The words of a text as 64-bit numbers with their places, for the search for overlaps.
 
-Shapes: B bytes of the folded text in UTF-8, T words. A word is a run of letters and digits; single Latin letters are
-none, so that the labels of choices, plurals and possessives neither part nor join anything.
+Shapes: B bytes of the folded text in UTF-8, T words. A word is a run of letters and digits. Single Latin letters do not
+count as words, so labels of choices, plurals and possessives make no difference.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ type U64 = npt.NDArray[np.uint64]
 type I64 = npt.NDArray[np.int64]
 
 CALCULATOR_TAG = re.compile(r"<<[^<>\n]*>>")
-# As JSON and many languages write what is not ASCII, and the ends of lines.
+# Escapes of JSON and many languages for characters beyond ASCII, and for the ends of lines.
 _ESCAPE = re.compile(r"\\u([0-9a-fA-F]{4})")
 _ESCAPED_SPACES = (b"\\n", b"\\t", b"\\r")
-_NOTHING = "\u200b"  # folded away
-# So many letters one by one are a text with spaces put between its letters, not an enumeration.
+_NOTHING = "\u200b"  # folding removes it
+# This many single letters in a row are text with spaces between its letters, not an enumeration.
 SPACED = 24
 
 _SPACE = 32
@@ -32,18 +32,18 @@ _KEPT = bytes(
     ord(chr(byte).lower()) if chr(byte).isalnum() and byte < 128 else byte if byte >= 128 else _SPACE
     for byte in range(256)
 )
-_BYTES = 8  # of a word that go into its number at once
-_LONGEST = 64  # bytes: what differs only after these, and is as long, is one word
+_BYTES = 8  # bytes of a word that enter its number at a time
+_LONGEST = 64  # bytes; words of equal length that differ only after these count as one
 _MASKS = np.array([(1 << 8 * count) - 1 for count in range(_BYTES + 1)], dtype=np.uint64)
 _LENGTHS = np.uint64(0x9E3779B97F4A7C15)  # odd
 
 
 @dataclass(frozen=True)
 class Words:
-    """numbers: (T,) equal words, equal numbers. starts, ends: (T,) bytes of the folded text, ends excluded.
+    """The words of a text. numbers: (T,) equal for equal words. starts, ends: (T,) bytes of the folded text, exclusive.
 
-    digits: (T,) whether a word begins with one.
-    letters: the letters and digits of stretches that are spelt out, as words of their own; None if there are none.
+    digits: (T,) whether a word begins with a digit.
+    letters: the letters and digits of spelt-out stretches, each as a word. None if there is no such stretch.
     """
 
     text: str
@@ -54,7 +54,7 @@ class Words:
     letters: Words | None
 
     def span(self, first: int, last: int) -> tuple[int, int]:
-        """The characters of the text from word first to word last, the end excluded."""
+        """Return the characters of the text from word first to word last, the end excluded."""
         plain = _plain(self.text)
         folded = fold(plain)
         start, end = int(self.starts[first]), int(self.ends[last])
@@ -66,7 +66,7 @@ class Words:
 
 
 def words_of(text: str) -> Words:
-    """The words of a text, without calculator tags."""
+    """Return the words of a text, without calculator tags."""
     padded, starts, ends, single = _runs(_encoded(text))
     letters = _spelt_out(text, padded, starts, single)
     numbers, starts, ends, digits = _words(padded, starts, ends, single)
@@ -74,7 +74,7 @@ def words_of(text: str) -> Words:
 
 
 def numbers_of(texts: Iterable[str]) -> Iterator[tuple[U64, npt.NDArray[np.bool_]]]:
-    """The numbers and the digits of what words_of gives for each text, much quicker for many short ones."""
+    """Yield the numbers and digits that words_of gives for each text. Much faster for many short texts."""
     encoded = [_encoded(text) for text in texts]
     numbers, starts, _, digits = _words(*_runs(b" ".join(encoded)))
     ends = np.cumsum([len(each) + 1 for each in encoded], dtype=np.int64)
@@ -83,20 +83,20 @@ def numbers_of(texts: Iterable[str]) -> Iterator[tuple[U64, npt.NDArray[np.bool_
 
 
 def mix(numbers: U64) -> U64:
-    """splitmix64's finaliser: every input bit reaches every output bit (Steele, Lea and Flood 2014)."""
+    """Apply splitmix64's finaliser: every input bit reaches every output bit (Steele, Lea and Flood 2014)."""
     numbers = (numbers ^ (numbers >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     numbers = (numbers ^ (numbers >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return numbers ^ (numbers >> np.uint64(31))
 
 
 def letters_of(text: str) -> U64:
-    """What ``letters`` would be numbered if every word of this text were spelt out."""
+    """Return the numbers of ``letters`` for this text if every word were spelt out."""
     encoded = _encoded(text).replace(b" ", b"")
     return _letter_numbers(np.frombuffer(encoded, dtype=np.uint8))
 
 
 def _encoded(text: str) -> bytes:
-    """Letters and digits in lower case, all else as spaces, in UTF-8."""
+    """Return the text in UTF-8, with letters and digits in lower case and all else as spaces."""
     encoded = fold(_plain(text)).encode()
     if b"\\" in encoded:
         for escape in _ESCAPED_SPACES:
@@ -105,7 +105,7 @@ def _encoded(text: str) -> bytes:
 
 
 def _plain(text: str) -> str:
-    """Without calculator tags and with escaped characters for what they stand for; as long as it was."""
+    """Return the text without calculator tags and with escapes decoded, at its original length."""
     if "<<" in text:
         text = CALCULATOR_TAG.sub(lambda tag: " " * len(tag.group()), text)
     if "\\u" in text:
@@ -119,7 +119,7 @@ def _escaped(found: re.Match[str]) -> str:
 
 
 def _runs(encoded: bytes) -> tuple[npt.NDArray[np.uint8], I64, I64, npt.NDArray[np.bool_]]:
-    """The bytes, with zeros at the end; where what is no space begins and ends; which of it is one character."""
+    """Return the bytes with zeros at the end, the starts and ends of runs without spaces, and which are one byte."""
     padded = np.frombuffer(encoded + bytes(_LONGEST), dtype=np.uint8)
     inside = np.zeros(len(encoded) + 2, dtype=np.bool_)
     np.not_equal(padded[: len(encoded)], _SPACE, out=inside[1:-1])
@@ -131,14 +131,14 @@ def _runs(encoded: bytes) -> tuple[npt.NDArray[np.uint8], I64, I64, npt.NDArray[
 def _words(
     padded: npt.NDArray[np.uint8], starts: I64, ends: I64, single: npt.NDArray[np.bool_]
 ) -> tuple[U64, I64, I64, npt.NDArray[np.bool_]]:
-    """Numbers, starts, ends and digits of all but single letters."""
+    """Return numbers, starts, ends and digits of all runs but single letters."""
     words = ~(single & (padded[starts] > ord("9")))
     starts, ends = starts[words], ends[words]
     return _numbers(padded, starts, ends - starts), starts, ends, padded[starts] <= ord("9")
 
 
 def _numbers(padded: npt.NDArray[np.uint8], starts: I64, lengths: I64) -> U64:
-    eights = np.ndarray(len(padded) - _BYTES + 1, np.uint64, padded, strides=1)  # at every byte, the eight from there
+    eights = np.ndarray(len(padded) - _BYTES + 1, np.uint64, padded, strides=1)  # the eight bytes from each byte on
     read = eights[starts] & _MASKS[np.minimum(lengths, _BYTES)]
     numbers = mix(read + lengths.astype(np.uint64) * _LENGTHS)
     longer, offset = np.flatnonzero(lengths > _BYTES), _BYTES

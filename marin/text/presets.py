@@ -1,4 +1,4 @@
-"""The quality rules for each kind of text."""
+"""Presets of quality rules, one for each kind of text."""
 
 from __future__ import annotations
 
@@ -69,8 +69,8 @@ C4_LINES = (
     ),
 )
 
-# FineWeb's recipe. Like it, no C4 rule on terminal punctuation, which takes 30 % of the tokens;
-# unlike C4, curly brackets may occur: they mark documentation as often as broken templates.
+# FineWeb's recipe. Like FineWeb, it omits C4's rule on terminal punctuation, which takes 30 % of the tokens.
+# Unlike C4, it permits curly brackets: they mark documentation as often as broken templates.
 WEB = Quality(
     lines=C4_LINES,
     rules=(
@@ -81,10 +81,10 @@ WEB = Quality(
         *FINEWEB,
     ),
 )
-# Books and documentation: no boilerplate to look for, so Gopher's rules only.
+# Books and documentation have no boilerplate, so only Gopher's rules apply.
 PROSE = Quality(rules=(*GOPHER_REPETITION, *GOPHER_QUALITY))
-# API reference pages repeat signatures and "methods inherited from" by nature: Gopher's n-gram rules
-# took 78 of 114 of pydoc's pages, so only pages that are mostly repeats go.
+# API reference pages repeat signatures and "methods inherited from" by nature. Gopher's n-gram rules
+# removed 78 of pydoc's 114 pages, so this preset removes only pages that are mostly repeats.
 REFERENCE = Quality(
     lines=C4_LINES,
     rules=(

@@ -1,11 +1,11 @@
-"""How a passage is written in a text: the prompt format, or what else gives its form away."""
+"""Recognise the form of a passage in a text: a prompt format, or another sign of its origin."""
 
 from __future__ import annotations
 
 import re
 
-AROUND = 160  # characters before and after that are looked at
-# The first that fits.
+AROUND = 160  # characters to look at before and after the passage
+# The first pattern that fits decides.
 FORMS: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("calculator tags (lm-eval)", re.compile(r"<<[^<>\n]*>>|####")),
     ("so the answer is (olmes)", re.compile(r"\b[Ss]o the answer is\b")),
@@ -22,6 +22,6 @@ PLAIN = "plain text"
 
 
 def prompt_form(text: str, start: int, end: int) -> str:
-    """The form of text[start:end], judged with what stands around it."""
+    """Return the form of text[start:end], judged with the text around the passage."""
     around = text[max(start - AROUND, 0) : end + AROUND]
     return next((name for name, pattern in FORMS if pattern.search(around)), PLAIN)

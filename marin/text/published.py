@@ -1,8 +1,8 @@
-"""The filters of Gopher, C4 and FineWeb with the decisions of datatrove 0.10.1, the tool that most labs run them with.
+"""The filters of Gopher, C4 and FineWeb, with the decisions of datatrove 0.10.1, the usual tool for these filters.
 
-Words are spaCy's, as there, but each run of characters between white space is split once and remembered: spaCy looks
-at each such run alone. Sentences and punctuation are datatrove's own. The presets of marin.text.presets count words
-between white space instead, which is faster and keeps technical prose.
+Words are spaCy's, as in datatrove. spaCy splits each run of characters between white space by itself, so marin splits
+each distinct run once and remembers the words. Sentences and punctuation are datatrove's own. The presets of
+marin.text.presets count words between white space instead, which is faster and keeps technical prose.
 
 Sources: Gopher, Rae et al. 2021 (appendix A.1.1 and table A1); C4, Raffel et al. 2020 (section 2.2);
 FineWeb, Penedo et al. 2024 (section 3.6). Fractions are in [0, 1], lengths in characters.
@@ -24,7 +24,7 @@ from marin.text.quality import STOP_WORDS, Verdict, line_runs_of, paragraphs_of
 from marin.text.repetition import repeated
 
 REMEMBERED = 1 << 18  # runs of characters, about 100 MB
-# Letters between marks that spaCy always parts from them; shorter ones may be a face, as in "XD".
+# Letters that spaCy always splits from the marks around them. Shorter runs may be a smiley, as in "XD".
 _PLAIN = re.compile(r"""([(\["'`]{0,2})([A-Za-z]{3,})([,;:!?)\]"'`]?|(?<=[a-z])\.|(?<=[a-z])[.,!?]["']|[)"'`][,;])""")
 _CITATION = re.compile(r"\[\d*]|\[edit]|\[citation needed]")
 ENDS_SENTENCE = (".", "?", "!", '"', "'")
@@ -33,8 +33,10 @@ POLICIES = ("terms of use", "privacy policy", "cookie policy", "uses cookies", "
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Characters between white space. words: spaCy's. worded, letters: how many of them are more than punctuation, and
-    have a letter. characters: in those that are more than punctuation. stops: the stop words among them.
+    """The characters between white space. words: spaCy's. stops: the stop words among the words.
+
+    worded: number of words that are more than punctuation. characters: in these words. letters: number of words with a
+    letter.
     """
 
     words: tuple[str, ...]
@@ -45,7 +47,7 @@ class Run:
 
 
 class EnglishText:
-    """A document in runs and words; each is found once for all filters."""
+    """A document split into runs and words, once for all filters."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -72,23 +74,23 @@ class EnglishText:
         return self.total(lambda run: len(run.words))
 
     def total(self, count: Callable[[Run], int]) -> int:
-        """The sum over all runs of the text."""
+        """Return the sum of ``count`` over all runs of the text."""
         runs = self.runs
         return sum(count(runs[run]) * times for run, times in self.counts.items())
 
 
 @value("published/gopher_quality")
 class GopherQuality:
-    """Length, symbols, bullets, letters and stop words."""
+    """Gopher's quality filter: length, symbols, bullets, letters and stop words."""
 
     min_words: int = 50
     max_words: int = 100_000
     min_mean_length: float = 3
     max_mean_length: float = 10
-    max_symbols: float = 0.1  # "#" a word; ellipses a word
-    max_bullets: float = 0.9  # of lines that begin with a bullet
-    max_ellipses: float = 0.3  # of lines that end in an ellipsis
-    min_with_letter: float = 0.8  # of words
+    max_symbols: float = 0.1  # "#" per word, and ellipses per word
+    max_bullets: float = 0.9  # share of lines that begin with a bullet
+    max_ellipses: float = 0.3  # share of lines that end in an ellipsis
+    min_with_letter: float = 0.8  # share of words
     min_stop_words: int = 2
 
     def __call__(self, view: EnglishText) -> Verdict:
@@ -125,7 +127,10 @@ class GopherQuality:
 
 @value("published/gopher_repetition")
 class GopherRepetition:
-    """Paragraphs, lines and word n-grams that occur again. top, repeated: (n, most of all characters)."""
+    """Gopher's repetition filter: repeated paragraphs, lines and word n-grams.
+
+    top, repeated: pairs of n and the largest share of all characters.
+    """
 
     max_paragraphs: float = 0.3
     max_paragraph_characters: float = 0.2
@@ -167,11 +172,11 @@ class GopherRepetition:
 
 @value("published/c4")
 class C4:
-    """Keeps the lines that are sentences, without citation marks, of documents with enough of them."""
+    """C4's filter: keep the lines that are sentences, without citation marks, of documents with enough sentences."""
 
-    ended: bool = True  # whether a line must end a sentence: FineWeb's recipe says no
+    ended: bool = True  # whether a line must end a sentence; False in FineWeb's recipe
     min_sentences: int = 5
-    min_words: int = 3  # of a line
+    min_words: int = 3  # per line
     max_word_length: int = 1000
 
     def __call__(self, view: EnglishText) -> Verdict:
@@ -202,13 +207,13 @@ class C4:
 
 @value("published/fineweb")
 class FineWeb:
-    """Lines: how many end a sentence, are short, occur again, and how many there are for the words."""
+    """FineWeb's filter on lines: shares of lines that end a sentence, are short or repeat, and newlines per word."""
 
     min_ended: float = 0.12
     max_short: float = 0.67
     short: int = 30
-    max_repeated: float = 0.01  # of characters
-    max_newlines: float = 0.3  # a word
+    max_repeated: float = 0.01  # share of characters
+    max_newlines: float = 0.3  # per word
 
     def __call__(self, view: EnglishText) -> Verdict:
         return Verdict(view.text, self._reason(view))
@@ -230,15 +235,16 @@ class FineWeb:
 
 @value("published/filters")
 class Published:
-    """These filters in turn; the first that a document fails says why it goes. Raises BadField for none."""
+    """Published filters, applied in turn. The first that a document fails gives the reason.
+
+    Raises BadField if there is no filter.
+    """
 
     filters: tuple[GopherQuality | GopherRepetition | C4 | FineWeb, ...]
 
     def __post_init__(self) -> None:
         if not self.filters:
-            raise BadField(
-                "Published has no filter; give one, e.g. Published((GopherQuality(),)), or leave the step out"
-            )
+            raise BadField("Published has no filter; give one, e.g. Published((GopherQuality(),)), or remove the step")
 
     def judge(self, text: str) -> Verdict:
         view = EnglishText(text)
@@ -258,7 +264,7 @@ FINEWEB_RECIPE = Published((GopherRepetition(), GopherQuality(), C4(ended=False)
 
 
 def runs_of(split: Iterable[str]) -> dict[str, Run]:
-    """Each run with its words."""
+    """Return each distinct run with its words."""
     remembered = _remembered()
     found = {run: remembered.get(run) for run in split}
     missing = [run for run, known in found.items() if known is None]
@@ -271,7 +277,7 @@ def runs_of(split: Iterable[str]) -> dict[str, Run]:
 
 
 def split_runs(runs: Iterable[str]) -> list[list[str]]:
-    """The words of each run of characters without white space, as spaCy parts them."""
+    """Return the words of each run of characters without white space, as spaCy splits them."""
     special = _special()
     found: list[list[str]] = []
     rest: list[str] = []
@@ -283,7 +289,7 @@ def split_runs(runs: Iterable[str]) -> list[list[str]]:
             found.append([])
             rest.append(run)
     tokenizer = _tokenizer()
-    with tokenizer.vocab.memory_zone():  # else spaCy keeps every string for ever
+    with tokenizer.vocab.memory_zone():  # otherwise spaCy never frees a string
         words = (token.text for token in tokenizer(" ".join(rest)))
         left = iter(rest)
         for at in (place for place in found if not place):
@@ -307,7 +313,7 @@ def _looked_at(words: Sequence[str]) -> Run:
 
 
 def _has_sentences(lines: Iterable[str], least: int) -> bool:
-    """Counted until there are enough: spaCy is slow."""
+    """Return whether the lines hold enough sentences. Stops counting at ``least``, because spaCy is slow."""
     from datatrove.utils.text import split_into_sentences
 
     found = 0
@@ -325,7 +331,7 @@ def _remembered() -> dict[str, Run]:
 
 @cache
 def _tokenizer() -> Any:
-    """spaCy's for English, without the features of words that it would find for each new one."""
+    """Return spaCy's English tokenizer, without the word features that spaCy would compute for each new word."""
     from spacy.lang.en import English
     from spacy.tokenizer import Tokenizer
     from spacy.util import compile_infix_regex, compile_prefix_regex, compile_suffix_regex
@@ -345,7 +351,7 @@ def _tokenizer() -> Any:
 
 @cache
 def _special() -> frozenset[str]:
-    """Letters that spaCy may part, or may not part from their marks: "cannot", "etc."."""
+    """Return words that spaCy may split, or may not split from their marks: "cannot", "etc."."""
     return frozenset("".join(filter(str.isalpha, rule)).lower() for rule in _tokenizer().rules)
 
 

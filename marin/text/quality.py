@@ -1,8 +1,8 @@
-"""Quality rules: each looks at one document and returns None, or why it should go.
+"""Quality rules: each looks at one document and returns None to keep it, or the reason to remove it.
 
-A rule is data with a verdict: thresholds are its fields, so they are part of the identity of the
-step that uses it. Fractions are in [0, 1], lengths in characters. Rules see a View, which computes
-words, lines and paragraphs once for all of them.
+A rule is a value with a verdict. Its thresholds are fields, so they are part of the identity of the
+step that uses the rule. Fractions are in [0, 1], lengths in characters. Rules see a View, which
+computes words, lines and paragraphs once for all rules.
 
 Sources: Gopher, Rae et al. 2021 (appendix A.1.1 and table A1); C4, Raffel et al. 2020 (section 2.2);
 FineWeb, Penedo et al. 2024 (section 3.6); line lengths for code, Li et al. 2023 (StarCoder).
@@ -22,7 +22,7 @@ _ALPHANUMERIC = re.compile(r"[^\W_]")
 _SENTENCE_END = re.compile(r"[.!?]+[\"'”’)\]]*(?=\s|$)")
 _LETTER = re.compile(r"[^\W\d_]")
 
-# The eight words of Gopher's rule, of which two must occur.
+# The eight words of Gopher's rule. Two must occur.
 STOP_WORDS = ("the", "be", "to", "of", "and", "that", "have", "with")
 TERMINAL = (".", "?", "!", "…", "。", "？", "！", "．", "؟", "۔", "।", "॥", "։", "።")
 
@@ -35,31 +35,31 @@ class View:
 
     @cached_property
     def words(self) -> list[str]:
-        """What stands between white space.
+        """Return the words between white space.
 
-        Not datatrove's spaCy tokens: counting each comma as a word without a letter, they reject most
-        technical prose by AlphabeticWords (434 of 701 PEPs).
+        These are not datatrove's spaCy tokens, where each comma is a word without a letter. With spaCy tokens
+        AlphabeticWords rejects most technical prose (434 of 701 PEPs).
         """
         return self.text.split()
 
     @cached_property
     def counts(self) -> Counter[str]:
-        """How often each word occurs, in the order in which they first do."""
+        """Return how often each word occurs, in order of first occurrence."""
         return Counter(self.words)
 
     @cached_property
     def real_counts(self) -> dict[str, int]:
-        """The same of words with a letter or a digit."""
+        """Return ``counts`` of the words with a letter or a digit."""
         return {word: count for word, count in self.counts.items() if word.isalnum() or _ALPHANUMERIC.search(word)}
 
     @cached_property
     def real_words(self) -> int:
-        """How many words have a letter or a digit."""
+        """Return how many words have a letter or a digit."""
         return sum(self.real_counts.values())
 
     @cached_property
     def lines(self) -> list[str]:
-        """As written, blank ones included."""
+        """Return the lines as written, including blank ones."""
         return self.text.split("\n")
 
     @cached_property
@@ -76,31 +76,31 @@ class View:
 
 
 def paragraphs_of(text: str) -> list[str]:
-    """The text without white space around it, split at two or more newlines."""
+    """Return the text without white space around it, split at two or more newlines."""
     return [part.lstrip("\n") for part in text.strip().split("\n\n") if part] or [""]
 
 
 def line_runs_of(text: str) -> list[str]:
-    """The text split at one or more newlines."""
+    """Return the text split at one or more newlines."""
     first, *others = text.split("\n")
     return [first, *filter(None, others[:-1]), *others[-1:]]
 
 
 class Rule(Protocol):
-    """Judges a document. The returned reason is one word to be counted."""
+    """A rule on documents. It returns None to keep the document, or the reason as one word to be counted."""
 
     def __call__(self, view: View) -> str | None: ...
 
 
 class LineRule(Protocol):
-    """True if the line stays in its document."""
+    """A rule on lines. It returns True if the line stays in its document."""
 
     def __call__(self, line: str) -> bool: ...
 
 
 @value("quality/quality")
 class Quality:
-    """Line rules first, which take lines out; then rules on what is left, the first reason counts."""
+    """A set of rules. Line rules remove lines first. Then rules judge the rest, and the first reason counts."""
 
     lines: tuple[LineRule, ...] = ()
     rules: tuple[Rule, ...] = ()
@@ -120,7 +120,7 @@ class Quality:
 
 @dataclass(frozen=True)
 class Verdict:
-    """text: without the lines that were taken out. reason: None to keep the document."""
+    """The verdict on a document. text: without the removed lines. reason: None to keep the document."""
 
     text: str
     reason: str | None
@@ -192,7 +192,7 @@ class Bullets:
 
 @value("quality/ellipsis_lines")
 class EllipsisLines:
-    """Share of lines that end in an ellipsis: teasers."""
+    """Share of lines that end in an ellipsis, a sign of teasers."""
 
     most: float = 0.3
 
@@ -203,7 +203,7 @@ class EllipsisLines:
 
 @value("quality/alphabetic_words")
 class AlphabeticWords:
-    """Share of words with a letter. Makes no sense on code or sums."""
+    """Share of words with a letter. Unsuitable for code or sums."""
 
     least: float = 0.8
 
@@ -214,7 +214,7 @@ class AlphabeticWords:
 
 @value("quality/stop_words")
 class StopWords:
-    """Different stop words that occur."""
+    """Number of different stop words that occur."""
 
     least: int = 2
     words: tuple[str, ...] = STOP_WORDS
@@ -228,7 +228,7 @@ class StopWords:
 
 @value("quality/ends_a_sentence")
 class EndsASentence:
-    """Lines that end in a terminal mark (and not in an ellipsis) stay."""
+    """Keep lines that end in a terminal mark (and not in an ellipsis)."""
 
     def __call__(self, line: str) -> bool:
         line = line.strip()
@@ -237,7 +237,7 @@ class EndsASentence:
 
 @value("quality/line_words")
 class LineWords:
-    """Lines with this many words stay."""
+    """Keep lines with at least this many words."""
 
     least: int = 3
 
@@ -247,7 +247,7 @@ class LineWords:
 
 @value("quality/word_length")
 class WordLength:
-    """Lines whose every word is at most this long stay."""
+    """Keep lines in which every word is at most this long."""
 
     most: int = 1000
 
@@ -257,7 +257,7 @@ class WordLength:
 
 @value("quality/line_without")
 class LineWithout:
-    """Lines without these phrases stay. phrases: lower case."""
+    """Keep lines without these phrases. phrases: lower case."""
 
     phrases: tuple[str, ...]
 
@@ -268,7 +268,7 @@ class LineWithout:
 
 @value("quality/without")
 class Without:
-    """Documents with this phrase go. phrase: lower case."""
+    """Remove documents with this phrase. phrase: lower case."""
 
     phrase: str
     reason: str
@@ -279,7 +279,7 @@ class Without:
 
 @value("quality/sentences")
 class Sentences:
-    """Sentences, counted line by line; a line without a full stop is one."""
+    """Number of sentences, counted line by line. A line without a full stop is one sentence."""
 
     least: int = 5
 
@@ -293,7 +293,7 @@ class Sentences:
 
 
 def sentences(line: str) -> int:
-    """How many sentences a line holds, its unfinished last one included."""
+    """Return how many sentences a line holds, including an unfinished last one."""
     ends = [match.end() for match in _SENTENCE_END.finditer(line)]
     return len(ends) + bool(line[ends[-1] if ends else 0 :].strip())
 
@@ -326,7 +326,7 @@ class ShortLines:
 
 @value("quality/newlines")
 class Newlines:
-    """Newlines per word: lists."""
+    """Newlines per word, a sign of lists."""
 
     most: float = 0.3
 
@@ -339,7 +339,7 @@ class Newlines:
 
 @value("quality/line_length")
 class LineLength:
-    """Mean and greatest length of lines: data and minified files have long ones."""
+    """Mean and greatest length of lines. Data and minified files have long lines."""
 
     mean: float = 100
     most: int = 1000

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
 
 def ngram_view(view: View) -> NgramView:
-    """The n-grams of a view, computed once."""
-    from marin.text.ngrams import NgramView  # NumPy: not needed to write a preset down
+    """Return the n-grams of a view, computed once."""
+    from marin.text.ngrams import NgramView  # imports NumPy, which presets do not need
 
     made = view.__dict__.get("ngrams")
     if made is None:
@@ -24,7 +24,7 @@ def ngram_view(view: View) -> NgramView:
 
 @value("quality/duplicate_paragraphs")
 class DuplicateParagraphs:
-    """Shares of paragraphs, and of characters in paragraphs, that occurred before."""
+    """Share of paragraphs that occurred before, and share of characters in such paragraphs."""
 
     most: float = 0.3
     most_characters: float = 0.2
@@ -38,7 +38,7 @@ class DuplicateParagraphs:
 
 @value("quality/duplicate_lines")
 class DuplicateLines:
-    """Shares of lines, and of characters in lines, that occurred before."""
+    """Share of lines that occurred before, and share of characters in such lines."""
 
     most: float = 0.3
     most_characters: float = 0.2
@@ -52,7 +52,7 @@ class DuplicateLines:
 
 @value("quality/top_ngram")
 class TopNgram:
-    """Share of characters in the most frequent word n-gram (of those that occur twice)."""
+    """Share of characters in the most frequent word n-gram, if that occurs at least twice."""
 
     n: int
     most: float
@@ -69,14 +69,14 @@ class TopNgram:
 
 @value("quality/duplicate_ngrams")
 class DuplicateNgrams:
-    """Share of characters in word n-grams that occurred before, overlapping ones counted once."""
+    """Share of characters in word n-grams that occurred before. Overlapping n-grams count once."""
 
     n: int
     most: float
 
     def __call__(self, view: View) -> str | None:
         grams = ngram_view(view)
-        # A repeated n-gram has a repeated 4-gram inside: most documents end here, cheaply.
+        # A repeated n-gram contains a repeated 4-gram. This cheap check settles most documents.
         if len(grams.words) < self.n or grams.all_unique(min(self.n, 4)) or grams.all_unique(self.n):
             return None
         found = grams.repeated_characters(self.n)
@@ -84,7 +84,7 @@ class DuplicateNgrams:
 
 
 def repeated(parts: Iterable[str]) -> tuple[int, int]:
-    """How many parts occurred before, and their characters."""
+    """Return how many parts occurred before, and their characters."""
     seen: set[str] = set()
     count = characters = 0
     for part in parts:

@@ -1,9 +1,9 @@
-"""Word n-grams as 64-bit numbers, computed for a whole text at once.
+"""Compute word n-grams (shingles) as 64-bit numbers, for a whole text at once.
 
 Shapes: B bytes of the text in light form, T words, n words per shingle.
-A word's number is the polynomial of its bytes modulo 2^64, mixed; a shingle's is the polynomial
-of its words' numbers, mixed. All words' polynomials come from one cumulative sum: dividing by the
-multiplier's power is a multiplication by its inverse, which exists because the multiplier is odd.
+A word's number is the polynomial of its bytes modulo 2^64, mixed. A shingle's number is the polynomial
+of its words' numbers, mixed. The polynomials of all words come from one cumulative sum. Dividing by a power of
+the multiplier is a multiplication by the power's inverse, which exists because the multiplier is odd.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ type U64 = npt.NDArray[np.uint64]
 
 MULTIPLIER = 0x9E3779B97F4A7C15  # odd: 2^64 / golden ratio
 WORD_MULTIPLIER = 0xD6E8FEB86659FD93  # odd, unlike the other
-# The powers are kept for texts up to this size and grow by doubling.
+# The smallest table of powers, in bytes of text. Tables grow by doubling.
 SMALLEST_TABLE = 1 << 12
 
 
 def word_numbers(text: str) -> U64:
-    """(T,) one number per word of light(text): equal words, equal numbers."""
+    """Return (T,) one number per word of light(text), equal for equal words."""
     encoded = np.frombuffer(light_bytes(text), dtype=np.uint8)
     if not len(encoded):
         return np.zeros(0, dtype=np.uint64)
@@ -33,7 +33,7 @@ def word_numbers(text: str) -> U64:
         size *= 2
     powers, inverses = _powers(size)
     sums = np.zeros(len(encoded) + 1, dtype=np.uint64)
-    # +1: a zero byte would not count; space is 32 and never inside a word.
+    # +1, because a zero byte would not count. Space is 32 and never inside a word.
     np.cumsum((encoded.astype(np.uint64) + np.uint64(1)) * powers[: len(encoded)], out=sums[1:])
     in_word = np.zeros(len(encoded) + 2, np.bool_)
     in_word[1:-1] = encoded != 32
@@ -43,7 +43,7 @@ def word_numbers(text: str) -> U64:
 
 
 def shingles(words: U64, n: int) -> U64:
-    """(max(T - n + 1, 0),) one number per run of n words."""
+    """Return (max(T - n + 1, 0),) one number per run of n words."""
     count = len(words) - n + 1
     if count <= 0:
         return np.zeros(0, dtype=np.uint64)
@@ -54,7 +54,7 @@ def shingles(words: U64, n: int) -> U64:
 
 
 def shingle_set(text: str, n: int) -> U64:
-    """Sorted distinct shingles of a text; of one with 1 to n - 1 words, the one shingle of all its words."""
+    """Return the sorted distinct shingles of a text. A text with 1 to n - 1 words has one shingle of all its words."""
     words = word_numbers(text)
     if not len(words):
         return words
@@ -73,7 +73,7 @@ def _powers(size: int) -> tuple[U64, U64]:
 
 
 def _mix(numbers: U64) -> U64:
-    """splitmix64's finaliser: every input bit reaches every output bit (Steele, Lea and Flood 2014)."""
+    """Apply splitmix64's finaliser: every input bit reaches every output bit (Steele, Lea and Flood 2014)."""
     numbers = (numbers ^ (numbers >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     numbers = (numbers ^ (numbers >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return numbers ^ (numbers >> np.uint64(31))

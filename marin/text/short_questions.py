@@ -1,4 +1,4 @@
-"""Questions that are too short for a seed: found when they occur whole, with their result soon after."""
+"""Find questions that are too short for a seed: they must occur whole, with their result soon after."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from marin.text.overlap_rule import Overlap
 from marin.text.places import U64
 from marin.text.shingles import shingles
 
-BITS = 16  # of a question's number: a table of as many places ends almost every look-up
+BITS = 16  # high bits of a question's number, which index a table that rules out almost every look-up
 
 
 class ShortQuestions:
-    """By length in words, the number of each whole question and whose it is, with its result."""
+    """An index of short questions. items: by length in words and the question's number, the item and its result."""
 
     def __init__(self, rule: Overlap) -> None:
         self.rule = rule
@@ -22,7 +22,7 @@ class ShortQuestions:
         self.tables: dict[int, np.ndarray[tuple[int], np.dtype[np.bool_]]] = {}
 
     def add(self, item: int, question: U64, result: U64) -> bool:
-        """False if it is no such question, or too short even so."""
+        """Add a question. Returns False if it is long enough for a seed, or too short even with its result."""
         length = len(question)
         if not 0 < length < self.rule.seed or not len(result) or length + len(result) < self.rule.least:
             return False
@@ -33,7 +33,7 @@ class ShortQuestions:
         return True
 
     def find(self, words: U64) -> Iterator[tuple[int, int, int]]:
-        """(item, first word, last word)."""
+        """Yield (item, first word, last word) of each question found."""
         for length, questions in self.items.items():
             numbers = shingles(words, length)
             for start in np.flatnonzero(self.tables[length][numbers >> np.uint64(64 - BITS)]).tolist():
@@ -43,6 +43,6 @@ class ShortQuestions:
 
 
 def follows(words: U64, after: int, result: U64, reach: int) -> int | None:
-    """The last word of a result that occurs at most ``reach`` words after there."""
+    """Return the last word of a result that occurs at most ``reach`` words after ``after``, or None."""
     found = shingles(words[after : after + reach + len(result)], len(result)) == shingles(result, len(result))[0]
     return after + int(np.argmax(found)) + len(result) - 1 if found.any() else None

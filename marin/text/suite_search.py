@@ -1,4 +1,4 @@
-"""Evaluation suites looked for in many texts: which of them hold items, which items, and a few of the passages."""
+"""Search many texts for the items of evaluation suites, and keep counts and a few example passages."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from dataclasses import dataclass, field
 from marin.text.overlap import Hit, OverlapIndex
 from marin.text.places import words_of
 
-EXAMPLES = 5  # passages that are kept
+EXAMPLES = 5  # passages to keep
 AROUND = 60  # characters before and after a passage
 LONGEST = 240  # characters of a passage
 
 
 @dataclass(frozen=True, kw_only=True)
 class Passage:
-    """Where a text holds an item. place: which text. part, coverage, form, way: of the Hit. text: the passage."""
+    """A passage that holds an item. place: of the text. part, coverage, form, way: of the Hit. text: the passage."""
 
     place: str
     suite: str
@@ -32,7 +32,7 @@ class Passage:
 
 @dataclass
 class FoundItems:
-    """Of one suite. texts: that hold any of its items. forms, ways: in how many texts each occurs."""
+    """The results for one suite. texts: number that hold any of its items. forms, ways: number of texts with each."""
 
     texts: int = 0
     items: set[str] = field(default_factory=set[str])
@@ -42,7 +42,7 @@ class FoundItems:
 
 @dataclass
 class Searched:
-    """What was looked through so far, and found. bytes: UTF-8. holding: texts with an item of any suite."""
+    """The texts searched so far, and the results. bytes: UTF-8. holding: texts with an item of any suite."""
 
     texts: int = 0
     bytes: int = 0
@@ -51,7 +51,7 @@ class Searched:
     passages: list[Passage] = field(default_factory=list[Passage])
 
     def look_through(self, texts: Iterable[tuple[str, str]], suites: Mapping[str, OverlapIndex]) -> None:
-        """texts: each with its place. What was found stays where reading ends with an error."""
+        """Search texts for the suites' items. texts: (place, text). An error while reading keeps the results so far."""
         for place, text in texts:
             words = words_of(text)
             found = {suite: hits for suite, index in suites.items() if (hits := index.find(words))}
@@ -70,7 +70,7 @@ class Searched:
 
 
 def cut(text: str, hit: Hit) -> tuple[str, str, str]:
-    """(what stands before, the passage, what stands after it), each no longer than people read; ends without middle."""
+    """Return (text before, passage, text after), short enough for people. A long passage loses its middle."""
     inside = text[hit.start : hit.end]
     if len(inside) > LONGEST:
         inside = f"{inside[: LONGEST * 3 // 4]} … {inside[-LONGEST // 4 :]}"

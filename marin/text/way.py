@@ -1,4 +1,4 @@
-"""How a passage was copied into a text: word for word, or so that a search might miss it."""
+"""The way in which a passage was copied into a text: word for word, or changed so that a search might miss it."""
 
 from __future__ import annotations
 
@@ -8,12 +8,14 @@ from enum import StrEnum
 
 from marin.text.fold import fold
 
-INVISIBLE = ("Mn", "Me", "Cf")  # categories of Unicode: marks and what formats
+INVISIBLE = ("Mn", "Me", "Cf")  # Unicode categories of marks and format characters
 
 
 class Way(StrEnum):
-    """VERBATIM: in part or whole, in any case. EDITED: words were changed, put in or left out. DISGUISED: letters stand
-    for others, or have accents or invisible characters between them. SPELT_OUT: letter by letter."""
+    """The way of a copy. VERBATIM: in part or whole, in any case. EDITED: with words changed, added or removed.
+
+    DISGUISED: with lookalike letters, accents, or invisible characters between letters. SPELT_OUT: letter by letter.
+    """
 
     VERBATIM = "word for word"
     EDITED = "edited"
@@ -22,7 +24,7 @@ class Way(StrEnum):
 
 
 def is_disguised(passage: str, originals: Iterable[str]) -> bool:
-    """Does it have letters that only folding makes those of the originals?"""
+    """Return whether the passage has letters that match the originals only after folding."""
     if passage.isascii():
         return False
     known = {letter for text in originals for letter in text.lower()}
