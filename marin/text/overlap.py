@@ -65,7 +65,7 @@ LETTERS = Overlap(words=32, hits=16, seed=20, similar=0.9, edited_words=40)  # t
 
 @dataclass(frozen=True)
 class Stretch:
-    """A part of an item to look for. numbers: of its words. digits: whether each word is a number; those tell little."""
+    """A part of an item to look for. numbers: of its words. digits: whether a word is a number, which says little."""
 
     part: str
     numbers: U64
