@@ -203,7 +203,7 @@ def test_interpolations_that_cannot_be_meant():
         Stages({0: Interpolation(a, steps=5)})
     with pytest.raises(BadField, match="from step 10 takes 5 steps, but the next stage begins at step 14"):
         Stages({0: a, 10: Interpolation(b, steps=5), 14: a})
-    with pytest.raises(BadField, match="over 0 optimizer steps"):
+    with pytest.raises(BadField, match="it takes 0 optimizer steps"):
         Interpolation(a, steps=0)
 
 

@@ -205,7 +205,7 @@ def test_two_sources_of_one_name_are_refused():
 def test_too_many_epochs_stop_the_run():
     order = DataOrder(Stages({0: COOLDOWN}), LENGTHS, BatchSchedule({0: 10}), Shuffle.FEISTEL, 0, 10)
     order.check(0, 10, max_epochs=4)  # 30 draws of math's 8 sequences
-    with pytest.raises(TooManyEpochs, match=r"math is read 4\.12 times by step 11, at most 4"):
+    with pytest.raises(TooManyEpochs, match=r"math is read 4\.12 times by step 11; at most 4"):
         order.check(10, 11, max_epochs=4)
 
 
@@ -242,7 +242,7 @@ def test_the_gates_of_a_spec(tmp_path: Path):
         spec().order(stores(tmp_path, web=(90, "t"), code=(60, "u"), math=(50, "t")))
     with pytest.raises(TooManyEpochs, match="math is read"):
         spec(max_epochs=0.1).order(stores(tmp_path, web=(90, "t"), code=(60, "t"), math=(50, "t")))
-    with pytest.raises(BadField, match="steps 8 to 8"):
+    with pytest.raises(BadField, match="first is step 8 and end 8"):
         spec(first=8)
 
 

@@ -423,7 +423,7 @@ def test_bad_records_are_set_aside_with_file_line_and_reason(tmp_path: Path) -> 
     assert made.dropped == {**bad, "another ending": 1}
     listed = {each.id.rpartition("/")[2]: each for each in read_dropped(made.directory)}
     assert [name.rpartition(" ")[2] for name in listed] == ["2", "3", "4", "5", "6", "7", "8"]
-    assert "a.jsonl.gz line 6: nested too deeply" in listed["a.jsonl.gz line 6"].detail["why"]
+    assert "a.jsonl.gz line 6: JSON nested too deeply" in listed["a.jsonl.gz line 6"].detail["why"]
     with pytest.raises(
         GarbledDocument, match=r"7 records or files are bad \(.*2 no text.*at most 6 may be \(max_bad\)"
     ) as said:
