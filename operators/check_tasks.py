@@ -1,4 +1,4 @@
-"""CheckTasks: whether what evaluations will ask is there, before the training that they are of begins."""
+"""CheckTasks: check that the items of evaluations are there before the training begins."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from operators.inspect import Passed
 
 
 class CheckTasks(ExecutorStep[Report], op="check-tasks", version=1, isolated=True):
-    """How many items each task has, in ``report.json``; each is loaded, and its first questions are made.
+    """The number of items of each task, in ``report.json``. The step loads each task and makes its first questions.
 
-    tasks: of lm-evaluation-harness, each with the files of its dataset; there may be none. Raises what EvaluateTasks
-    raises for data in which a task does not find its items or its examples: NothingScored, InputError, BadField,
+    tasks: tasks of lm-evaluation-harness, each with the files of its dataset; may be empty. If a task does not find its
+    items or its examples in the data, raises the same errors as EvaluateTasks: NothingScored, InputError, BadField,
     MissingDependency.
     """
 
@@ -23,7 +23,7 @@ class CheckTasks(ExecutorStep[Report], op="check-tasks", version=1, isolated=Tru
 
     @classmethod
     def of(cls, evaluations: Iterable[ExecutorStep[Scores]], label: str) -> Self:
-        """Each task of these evaluations once, whatever checkpoint they are of."""
+        """Return a check of each task of these evaluations, once for all checkpoints."""
         asked = {
             (task, each.data[task.dataset])
             for each in evaluations
@@ -34,7 +34,7 @@ class CheckTasks(ExecutorStep[Report], op="check-tasks", version=1, isolated=Tru
 
     @property
     def passed(self) -> Passed:
-        """For ``Train.gates``."""
+        """Return the gate for ``Train.gates``."""
         return Passed(report=self, label=self.label)
 
     def run(self, ctx: Context) -> Report:

@@ -1,4 +1,4 @@
-"""Decontaminate: documents that hold an evaluation item go."""
+"""Decontaminate: remove the documents that hold an evaluation item."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 type Work = tuple[Directory, str, tuple[tuple[Item, ...], ...], Overlap]
 
-# At most so many items are named per removed document; the number of all is always given.
+# Items named for each removed document, at most; the sidecar always gives the full number.
 NAMED = 20
 PASSAGES = 3  # of an evaluation, in the summary
 
@@ -26,12 +26,13 @@ PASSAGES = 3  # of an evaluation, in the summary
 class Decontaminate(ExecutorStep[Documents], op="decontaminate", version=3):
     """The documents that hold no item of the evaluations, in any prompt format, disguised or edited.
 
-    A document of many problems goes as a whole if it holds one item. The sidecar says which items (and of which
-    evaluation, by position in ``against``) hit each removed document: field, share, characters, the form that it is
-    written in and the way it was copied, and a passage. ``contamination.json`` sums up, by evaluation, with the
-    control. Items that are too short to be found are named in the log and in ``unindexed.txt``. Before each shard the
-    search must find items that are planted for it.
-    Raises ControlMissed if it does not, OverRemoval if more than max_removed of the documents go.
+    A document of many problems goes as a whole if it holds one item. The sidecar names the items that hit each removed
+    document, and their evaluation by its position in ``against``. For each hit the sidecar gives the field, the share,
+    the characters, the form of the text and the way it was copied; for each document also a passage.
+    ``contamination.json`` sums up by evaluation, with the control. The log counts the items that are too short to be
+    found, and ``unindexed.txt`` lists them.
+    Before each shard the search must find items that are planted for it.
+    Raises ControlMissed if the search misses a planted item, OverRemoval if more than max_removed of the documents go.
     """
 
     documents: ExecutorStep[Documents]
@@ -75,7 +76,7 @@ class Decontaminate(ExecutorStep[Documents], op="decontaminate", version=3):
 
 
 def decontaminate_shard(work: Work, out: Directory) -> Sieved:
-    """Look through one shard."""
+    """Search one shard for the items, and write the documents that hold none."""
     from marin.data.dropped import Dropped, sieve
     from marin.text.control import check_control
     from marin.text.places import words_of
@@ -114,9 +115,12 @@ def decontaminate_shard(work: Work, out: Directory) -> Sieved:
 def summarize(
     dropped: Iterable[Dropped], suites: tuple[tuple[Item, ...], ...], suite_indexes: tuple[OverlapIndex, ...]
 ) -> list[dict[str, Any]]:
-    """By evaluation: its items, those too short to be found, what was planted for the control and found, documents that
-    held any, forms, ways, a few passages, unlike ones first, and how many items were in any, of the NAMED of each
-    document."""
+    """Return a summary for each evaluation.
+
+    It counts the items, the items too short to be found, the documents that held an item, and the hits by form and way.
+    ``control`` says how many planted items there were and how many the search found. ``found`` counts the items in any
+    document, among the NAMED of each. A few passages follow, unlike ones first.
+    """
     from collections import Counter
 
     from marin.text.control import check_control

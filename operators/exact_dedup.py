@@ -1,4 +1,4 @@
-"""ExactDedup: documents or paragraphs that came before go."""
+"""ExactDedup: remove documents or paragraphs that repeat an earlier one exactly."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from marin.data.documents import Document
     from marin.data.dropped import Dropped, Sieved
 
-BUCKET_BYTES = 8 << 30  # of text, whose keys are compared in one task
+BUCKET_BYTES = 8 << 30  # bytes of text whose keys one task compares
 
 
 @value("exact_dedup/unit")
 class Unit(Enum):
-    """What is compared."""
+    """The unit of comparison."""
 
     _value_: str
     DOCUMENT = "document"
@@ -27,11 +27,11 @@ class Unit(Enum):
 
 
 class ExactDedup(ExecutorStep[Documents], op="exact-dedup", version=1):
-    """Each text once, the first by order.
+    """Each text once: the first in order stays.
 
-    With Unit.PARAGRAPH, paragraphs of at least paragraph_words words that came before are taken out,
-    and documents of which nothing stays. against: what is in these goes, too: sources that are preferred.
-    Three tasks a shard of text; memory of one: 24 bytes a text (or paragraph) of BUCKET_BYTES of text.
+    With Unit.PARAGRAPH the step removes repeated paragraphs of at least paragraph_words words, and every document that
+    is left empty. against: preferred sources; the step also removes the texts that these contain.
+    Three tasks for each shard of text. Memory of a task: 24 bytes for each text (or paragraph) in BUCKET_BYTES of text.
     Raises OverRemoval if more than max_removed of the documents go.
     """
 
@@ -47,7 +47,9 @@ class ExactDedup(ExecutorStep[Documents], op="exact-dedup", version=1):
         if not 0 <= self.max_removed <= 1:
             raise BadField(f"ExactDedup.max_removed is {self.max_removed}; wanted a fraction from 0 to 1")
         if self.documents in self.against:
-            raise BadField(f"ExactDedup: {self.documents.name} is compared against itself, and nothing would stay")
+            raise BadField(
+                f"ExactDedup.against holds {self.documents.name} itself, so nothing would stay; take it out of against"
+            )
 
     def expected_size(self, inputs: Mapping[ExecutorStep[Any], Size]) -> Size | None:
         return inputs.get(self.documents)  # at most
@@ -70,7 +72,7 @@ class ExactDedup(ExecutorStep[Documents], op="exact-dedup", version=1):
 
 
 def _write_keys(work: tuple[Directory, str, int, int, Directory]) -> None:
-    """at_least: words of a paragraph; 0 for whole documents."""
+    """Write the keys of one shard's texts. at_least: words of a paragraph; 0 for whole documents."""
     import numpy as np
 
     from marin.data import parts
@@ -88,7 +90,7 @@ def _write_keys(work: tuple[Directory, str, int, int, Directory]) -> None:
 
 
 def _write_repeats(work: tuple[Directory, int, int, Directory]) -> None:
-    """Of one bucket, by shard."""
+    """Write the places of one bucket's repeats, by shard."""
     import numpy as np
 
     from marin.data import parts

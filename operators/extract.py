@@ -1,4 +1,4 @@
-"""Extract: HTML pages and WARC files → text."""
+"""Extract: turn HTML pages and WARC files into text."""
 
 from __future__ import annotations
 
@@ -20,13 +20,12 @@ type Work = tuple[Directory, tuple[str, ...], int, int, Extractor, Content, Flav
 
 
 class Extract(ExecutorStep[Documents], op="extract", version=2):
-    """One document per HTML page, in the order of file names; metadata says which page, and the URL of a crawled one.
+    """One document per HTML page, in the order of file names. Metadata names the page, and the URL of a crawled page.
 
-    extractor, content, flavour: chosen for each source. A flavour other than WEB knows where the text of its pages is;
-    extractor and content say nothing then.
-    What gave no text is counted by reason in ``dropped`` and listed, by name, in the sidecar.
-    shards: at most; there are never more than files. Raises GarbledDocument if there is no file and
-    OverRemoval if more than max_removed of the pages gave nothing.
+    extractor, content, flavour: chosen for each source. A flavour other than WEB knows where its pages have their
+    text, and ignores extractor and content. ``dropped`` counts the pages that gave no text, by reason; the sidecar
+    lists their names. shards: the most to write; there are never more shards than files.
+    Raises GarbledDocument if there is no file, OverRemoval if more than max_removed of the pages gave no text.
     """
 
     raw: ExecutorStep[RawFiles]
@@ -67,7 +66,7 @@ class Extract(ExecutorStep[Documents], op="extract", version=2):
 
 
 def extract_files(work: Work, out: Directory) -> Sieved:
-    """Extract some files into one shard."""
+    """Extract the text of some files into one shard."""
     from marin.data.documents import Document
     from marin.data.dropped import Dropped, write_sieved
     from marin.text.extract import Page, Refused, page_text
@@ -87,7 +86,7 @@ def extract_files(work: Work, out: Directory) -> Sieved:
 
 
 def pages(inputs: Directory, name: str) -> Iterator[Page | Refused]:
-    """The pages of one file, told by its suffix."""
+    """Yield the pages of one file. The suffix of its name tells the format."""
     from marin.text.extract import Page, Refused, warc_pages
 
     lower = name.lower()

@@ -1,4 +1,4 @@
-"""A training, or other work of JAX, on the hosts that a step was given: one process on each of them."""
+"""Run a training, or other work of JAX, on the hosts that a step was given: one process on each host."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from marin.training.process import Listeners, Timings
     from marin.training.spec import Process, TrainingSpec
 
-type Tell = Callable[..., None]  # of an event by its name, with facts by theirs
+type Tell = Callable[..., None]  # arguments: the event's name, and its facts by keyword
 
 
 def train_on(host: Host, *, spec: TrainingSpec, accelerator: bool, listeners: Listeners | None = None) -> Timings:
-    """On one host: its process of a run. listeners: of the first one, which alone writes metrics and tells of them."""
+    """Run one host's process of a training. listeners: for the first host, which alone writes and reports metrics."""
     from marin.training.process import Listeners, run_training
 
     if host.count > 1:
@@ -41,14 +41,15 @@ def train_on(host: Host, *, spec: TrainingSpec, accelerator: bool, listeners: Li
         finally:
             if (
                 not state.is_local and host.number and log.exists()
-            ):  # what the first one prints is in the step's own log
+            ):  # the step's own log holds the output of the first host
                 state.write_bytes(name, log.read_bytes())
 
 
 def with_all_chips[R](ctx: Context, work: Callable[[Tell], R], hear: Tell) -> R:
-    """What ``work`` returns, computed by all chips of the step's accelerator; in this process where it has none.
+    """Return the result of ``work``, computed by all chips of the step's accelerator.
 
-    On each host a process of its own does the same, and what the first one tells and returns counts. work: pickles.
+    Each host runs the same work in a process of its own; the events and the result of the first host count.
+    Without an accelerator, the work runs in this process. work: must pickle.
     """
     if ctx.accelerator is None:
         return work(hear)
@@ -57,7 +58,10 @@ def with_all_chips[R](ctx: Context, work: Callable[[Tell], R], hear: Tell) -> R:
 
 
 def shards_with_all_chips(ctx: Context) -> Any:
-    """For ctx.write_shards: one item after another, each by all chips. None without an accelerator: as tasks, then."""
+    """Return a way for ctx.write_shards to work on one item after another, each with all chips.
+
+    None without an accelerator: ctx.write_shards then makes a task of each item.
+    """
     if ctx.accelerator is None:
         return None
     from marin.training.processes import unpickled
@@ -77,7 +81,7 @@ def shards_with_all_chips(ctx: Context) -> Any:
 
 
 def _each(work: Callable[[Any], Any], items: Sequence[tuple[Any, Directory]], answers: str | None, tell: Tell) -> None:
-    """answers: folder for what is made of each item; None on the other hosts, which keep no files either."""
+    """Work on one item after another. answers: folder for the results; None on the other hosts, which keep no files."""
     for at, (item, folder) in enumerate(items):
         if answers is None:
             with tempfile.TemporaryDirectory(prefix="marin-aside-") as aside:
@@ -91,7 +95,7 @@ def _ignore(*_: object, **__: object) -> None: ...
 
 
 def _compute(host: Host, *, work: Callable[[Tell], Any], hear: Tell = _ignore, printed: Tell = _ignore) -> Any:
-    """On one host: its process. What it tells is a part of its work done."""
+    """Run the work in a process of this host. Each event of the process marks one more part as done."""
     from marin.errors import StepFailed
     from marin.training.child import run_child
     from marin.training.hanging import START_MINUTES, HangWatch

@@ -1,4 +1,4 @@
-"""ReadChats: conversations as lists of role and content, whatever a dataset calls them."""
+"""ReadChats: read conversations as lists of role and content, from datasets with other field names too."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ if TYPE_CHECKING:
 
 @value("chat_fields", kw_only=True)
 class ChatFields:
-    """Where a record has its chat.
+    """The fields of a record that hold its chat.
 
-    turns: field with the list of turns, each with a ``role`` and a ``content``; "" for none. prompt: text of what the
-    user asks, where there are no turns. answer: text of what is said last, where no turn has it; of a list, the first
-    one with a ``content``, or that with the most in ``best``. system: text before all turns, "" for none.
+    turns: field with the list of turns, each with a ``role`` and a ``content``; "" for none. prompt: field with the
+    user's text, for records without turns. answer: field with the last answer, if no turn holds the answer. A list of
+    answers gives its first one with a ``content`` or, with ``best``, the answer with the highest number in that field.
+    system: field with the text before all turns; "" for none.
     """
 
     turns: str = "messages"
@@ -35,11 +36,11 @@ class ChatFields:
 
 
 class ReadChats(ExecutorStep[RawFiles], op="read-chats"):
-    """JSON lines with a list of messages ``{"role": …, "content": …}`` in ``messages``, a file for each that was read.
+    """JSON lines with a list of messages ``{"role": …, "content": …}`` in ``messages``, one file for each input file.
 
-    Roles become system, user and assistant; human and gpt are known, too. max_dropped: share of the records that may
-    have no answer, or turns of another role; they are left out and counted in the log.
-    Raises GarbledDocument for a file that cannot be read, OverRemoval if too many records are no chats.
+    Roles become system, user and assistant; the step also knows human and gpt. The step leaves out records without an
+    answer or with turns of another role, and counts them in the log. max_dropped: the share of records that it may
+    leave out. Raises GarbledDocument for a file that cannot be read, OverRemoval if too many records are no chats.
     """
 
     files: ExecutorStep[RawFiles]

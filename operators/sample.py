@@ -1,4 +1,4 @@
-"""Sample: some documents of many, by chance."""
+"""Sample: draw some documents of many at random."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
 
 class Sample(ExecutorStep[Documents], op="sample", version=1):
-    """``count`` documents in the order of the input, or all if there are not more.
+    """A random sample of ``count`` documents, in the order of the input; all documents if the input holds fewer.
 
-    Which ones depends only on their texts and the seed, so a larger sample holds the smaller one.
+    The choice depends only on the texts and the seed, so a larger sample contains a smaller one.
     """
 
     documents: ExecutorStep[Documents]
@@ -53,7 +53,7 @@ class Sample(ExecutorStep[Documents], op="sample", version=1):
 
 
 def _first_few(work: tuple[Directory, int, str, int, int]) -> list[tuple[float, int, int]]:
-    """(its number by chance, shard, row) of those documents of one shard that may be chosen."""
+    """Return (random number, shard, row) of each document of one shard that may be chosen."""
     import heapq
 
     from marin.data.documents import read_shard
