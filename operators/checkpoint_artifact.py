@@ -1,4 +1,4 @@
-"""The artifact that describes a directory with a checkpoint."""
+"""Describe a directory with a checkpoint as an artifact."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from marin import Checkpoint, Directory
 
 
 def artifact_of(directory: Directory) -> Checkpoint:
-    """The artifact that describes the checkpoint in a directory. Raises UnreadableCheckpoint."""
+    """Return the artifact that describes the checkpoint in a directory. Raises UnreadableCheckpoint."""
     from marin.training.checkpoint import read_facts
 
     facts = read_facts(directory)

@@ -1,4 +1,4 @@
-"""Compare: the arms of an experiment against a baseline, with what the evidence reports found."""
+"""Compare: compare the arms of an experiment with a baseline, and repeat the findings of the evidence reports."""
 
 from __future__ import annotations
 
@@ -16,14 +16,15 @@ from operators.measured import measured_by
 class Compare(ExecutorStep[Report], op="compare", version=6):
     """Every metric by arm, with paired differences to the baseline and their intervals over items.
 
-    arms: scores by name, one of them the baseline; of several runs that differ in their seed, all their scores: then
-    values are means over runs, and the intervals say how far seeds spread.
-    evidence: reports by name, whose verdicts are repeated here; where a report's ``vetoes`` (by arm, tasks) say that an
-    arm was trained on a task's items, its numbers there bear a star, and the answer says what they are worth.
-    primary: the metrics that decide, () for all. guard: those that must not suffer. Both by name or, ending in
-    "/", by prefix: "gsm/olmes/bpb", "bpb/". What is said to differ is corrected for the number of either (Holm).
-    published: models of marin.evaluation.published_models whose numbers stand beside, by name. beyond: what runs of
-    this size cannot answer, and at which size it can be asked; the answer ends with it.
+    arms: scores by name; one arm is the baseline. For an arm of several runs that differ in their seed, give the scores
+    of all its runs: values are then means over runs, and the intervals say how far seeds spread.
+    evidence: reports by name; the comparison repeats their verdicts. If a report's ``vetoes`` (arm → tasks) say that an
+    arm was trained on a task's items, the arm's numbers for this task bear a star, and the answer says what they are
+    worth.
+    primary: the metrics that decide, () for all. guard: the metrics that must not suffer. Both hold names or, ending in
+    "/", prefixes: "gsm/olmes/bpb", "bpb/". Differences are corrected for the number of metrics in each (Holm).
+    published: names of models in marin.evaluation.published_models; the page shows their numbers too. beyond: the
+    question that runs of this size cannot answer, and the size that can; the answer ends with this text.
     """
 
     arms: Mapping[str, ExecutorStep[Scores] | tuple[ExecutorStep[Scores], ...]]
@@ -44,7 +45,7 @@ class Compare(ExecutorStep[Report], op="compare", version=6):
             if name not in MODELS:
                 near = difflib.get_close_matches(name, MODELS, 1)
                 hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(MODELS)}"
-                raise BadField(f"Compare.published names {name!r}, of which no numbers are known; {hint}")
+                raise BadField(f"Compare.published names {name!r}, for which marin knows no numbers; {hint}")
 
         for name, arm in self.arms.items():
             runs = _runs(arm)
@@ -92,14 +93,14 @@ class Compare(ExecutorStep[Report], op="compare", version=6):
         return Report(headline=headline)
 
     def _same_as_baseline(self, ctx: Context) -> list[str]:
-        """Return the arms whose scores are the very output of the baseline's: marin made both once."""
+        """Return the baseline and the arms that share its scores as one output; empty if no arm does."""
         outputs = {name: [ctx[run].directory.url for run in _runs(arm)] for name, arm in self.arms.items()}
         same = [name for name in self.arms if name != self.baseline and outputs[name] == outputs[self.baseline]]
         return [self.baseline, *same] if same else []
 
 
 def _told(written: Mapping[str, Any], arm: str, task: str) -> str:
-    """What the arm read of the task's items, as far as the report counted it."""
+    """Return in words how many of the task's items the arm read, if the report counted them."""
     counted = written.get("exposure", {}).get(arm) if written.get("members") == task else None
     if counted is None or not counted["items"]:
         return "its test items"

@@ -1,4 +1,4 @@
-"""CompareTrainings: what the metrics of trainings say while they run: losses, norms, held-out text, step by step."""
+"""CompareTrainings: compare the metrics of trainings step by step: losses, norms, held-out text."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from marin.training.readings import Reading
 class CompareTrainings(ExecutorStep[Report], op="compare-trainings"):
     """Readings of each arm's metrics, with the difference to the baseline and its 95 % interval over steps.
 
-    arms: trainings by name, or milestones of them. baseline: one of the arms. readings: by what a page calls them.
-    An interval over the steps of one run an arm says nothing of other seeds.
-    Raises NothingScored for a metric that is not there at the steps that a reading names.
+    arms: trainings or milestones by name. baseline: one of the arms. readings: by the name that the page shows.
+    Each arm is one run, and an interval over the steps of one run says nothing about other seeds.
+    Raises NothingScored for a metric that is missing at the steps of a reading.
     """
 
     arms: Mapping[str, ExecutorStep[Checkpoint]]

@@ -1,4 +1,4 @@
-"""ContaminationEvidence: which checkpoints saw the test items, and in which prompt format."""
+"""ContaminationEvidence: find the checkpoints that were trained on test items, and the prompt format of the items."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from marin.errors import BadField
 class ContaminationEvidence(ExecutorStep[Report], op="contamination-evidence", version=4):
     """Member gaps, their difference over formats, and fragility of one format against another, for every arm.
 
-    parent: scores of the checkpoint that the arms were trained on from. arms: scores by name. clean: the arm that
-    the others are set against, besides the parent. members: the task of test items; reference: items of the
-    same source that were never trained on, "" for a task that has none. All scores hold both, in as many prompt
-    formats as they like. exposure: by arm, the Exposure that counted which members it read; with it, read members are
-    set against unread ones, which needs no reference.
+    parent: scores of the checkpoint from which the arms continued. arms: scores by name. clean: the arm with which the
+    others are compared, besides the parent. members: the task of test items. reference: the task of items from the same
+    source that no training read; "" if there is none. All scores hold both tasks, in one prompt format or more.
+    exposure: by arm, the Exposure that counted the members that the arm read. Then read members are compared with
+    unread ones, which needs no reference.
     """
 
     parent: ExecutorStep[Scores]
@@ -35,7 +35,7 @@ class ContaminationEvidence(ExecutorStep[Report], op="contamination-evidence", v
             raise BadField(f"ContaminationEvidence: members and reference are both {self.members!r}; use two tasks")
         if strange := sorted(set(self.exposure) - set(self.arms)):
             raise BadField(
-                f"ContaminationEvidence.exposure is given for {', '.join(strange)}; wanted arms, which are "
+                f"ContaminationEvidence.exposure names {', '.join(strange)}; wanted names of arms, which are "
                 f"{', '.join(sorted(self.arms))}"
             )
 

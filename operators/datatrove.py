@@ -1,4 +1,4 @@
-"""Datatrove: documents through a chain of datatrove's blocks, as one step."""
+"""Datatrove: run documents through a chain of datatrove's blocks, as one step."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ if TYPE_CHECKING:
 
 
 class Chain(Protocol):
-    """A @value class whose instances make the blocks, new ones at each call; its code is part of the step's identity,
-    as its fields are."""
+    """A @value class; each call makes new blocks. Its code and fields are part of the step's identity."""
 
     def __call__(self) -> Sequence[Any]: ...
 
 
 class Datatrove(ExecutorStep[Documents], op="datatrove", version=1):
-    """What comes out of the last block, with text and metadata as the blocks leave them.
+    """The documents that come out of the last block, with text and metadata as the blocks leave them.
 
-    Each shard goes through blocks of its own, so what a block remembers (a Bloom filter) it remembers of a shard.
-    What a block drops is counted and listed by its reason, or by the block's name where it gives none. Without
-    ``documents`` the chain begins with a reader of files, which are divided among so many ``shards``; one that is
-    added, removed or changed later is drift, and what the reader could not read is listed as dropped. Blocks that write
-    or tokenize are refused, and readers elsewhere; of some (LanguageFilter), datatrove itself downloads the model.
-    Raises OverRemoval if more than max_removed of the documents go.
+    Each shard goes through new blocks, so the memory of a block (a Bloom filter) covers one shard. The step counts and
+    lists the documents that a block drops by the block's reason, or by its name if it gives no reason.
+    Without ``documents`` the chain begins with a reader of files, and the step divides the files among ``shards``. A
+    file that is added, removed or changed later shows as drift. The step lists unreadable input as dropped.
+    The step refuses blocks that write or tokenize, and readers in other places of the chain. For some blocks
+    (LanguageFilter) datatrove itself downloads the model. Raises OverRemoval if more than max_removed of the documents
+    go.
     """
 
     documents: ExecutorStep[Documents] | None = since(2, default=None)

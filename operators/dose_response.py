@@ -1,4 +1,4 @@
-"""DoseResponse: how often test items must be read until each detector of contamination sees it."""
+"""DoseResponse: find how often a run must read test items until each detector of contamination notices."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from marin.errors import BadField
 
 
 class DoseResponse(ExecutorStep[Report], op="dose-response", version=1):
-    """Every detector at every dose and seed, with its false alarms on runs that read nothing.
+    """Every detector at every dose and seed, with its false alarms on runs that read no test item.
 
-    parent: scores of the checkpoint that all runs go on from. doses: by how often the leaked items were read, the
-    scores of each seed; 0 for clean runs. exposure: of every other dose, the Exposure of each seed. members: the task
-    of test items, of which some were leaked and some not; reference: items of the same source, never trained on.
+    parent: scores of the checkpoint from which all runs continue. doses: scores of each seed, by the number of times
+    that the run read the leaked items; 0 for clean runs. exposure: the Exposure of each seed, for every dose but 0.
+    members: the task of test items, some of them leaked. reference: the task of items from the same source, never
+    trained on.
     """
 
     parent: ExecutorStep[Scores]
@@ -25,8 +26,8 @@ class DoseResponse(ExecutorStep[Report], op="dose-response", version=1):
     def check(self) -> None:
         if 0 not in self.doses or len(self.doses) < 2:
             raise BadField(
-                f"DoseResponse.doses are {', '.join(map(str, sorted(self.doses)))}; wanted 0, the runs that read "
-                "nothing, and at least one more"
+                f"DoseResponse.doses are {', '.join(map(str, sorted(self.doses)))}; wanted 0, for the runs that read "
+                "no test item, and at least one more dose"
             )
         counted = {dose: len(runs) for dose, runs in self.exposure.items()}
         wanted = {dose: len(runs) for dose, runs in self.doses.items() if dose}

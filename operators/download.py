@@ -1,4 +1,4 @@
-"""Data from outside: the Hugging Face hub by pinned commit, HTTP by checksum, any fsspec URL; and reading it."""
+"""Download data from the Hugging Face hub by pinned commit, HTTP by checksum, or any fsspec URL; and read the files."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ SHA256 = re.compile(r"[0-9a-f]{64}")
 class HuggingFace(ExecutorStep[RawFiles], op="download-hf", version=1):
     """Files of a dataset on the Hugging Face hub, at one commit.
 
-    revision: 40 hex digits, or the first of them, seven at least, where no more were published: the log has the one
-    commit that begins so, and files are of that one. A branch or tag moves, so it is refused. patterns: globs over
-    paths in the repository, ``**`` crosses folders. excludes: globs over files that match and shall not come; each must
-    fit one. most: at most so many, spread evenly over those that are left. size: as published, where somebody counted;
-    plans go by it.
-    Raises MissingRevision at construction for anything but a commit.
+    revision: a commit of 40 hex digits. If only the first digits were published, give at least seven; the files are
+    then of the one commit that begins with them, and the log has its full digits. A branch or tag can move, so marin
+    refuses it.
+    patterns: globs over paths in the repository; ``**`` crosses folders. excludes: globs over matching files to leave
+    out; each must fit a file. most: the most files, spread evenly over the remaining files. size: the published size,
+    which plans use. Raises MissingRevision at construction for anything but a commit.
     """
 
     repo: str
@@ -46,8 +46,8 @@ class HuggingFace(ExecutorStep[RawFiles], op="download-hf", version=1):
         if not COMMIT.fullmatch(self.revision):
             given = f"{self.revision!r} is not a commit" if self.revision else "no revision is given"
             raise MissingRevision(
-                f"{self.repo}: {given}; pin the 40 hex digits of one, which the dataset's page shows under "
-                "Files → History (a branch or tag can move under you)"
+                f"{self.repo}: {given}; pin the 40 hex digits of a commit, which the dataset's page shows under "
+                "Files → History (a branch or tag can move)"
             )
         if not self.patterns:
             raise BadField(f"HuggingFace({self.repo}).patterns is empty; wanted at least one glob")
@@ -71,7 +71,7 @@ def _fetch_hub_file(work: tuple[str, str, HubFile, Directory, Directory]) -> Fet
 
 
 class HttpFiles(ExecutorStep[RawFiles], op="download-http", version=1):
-    """Files by URL, each with its checksum; an interrupted download goes on where it stopped."""
+    """Files by URL, each with its checksum. An interrupted download resumes at the byte where it stopped."""
 
     files: tuple[HttpFile, ...]
 
@@ -85,9 +85,10 @@ class HttpFiles(ExecutorStep[RawFiles], op="download-http", version=1):
 class HttpIndex(ExecutorStep[RawFiles], op="download-http-index", version=1):
     """The files that a pinned listing names, filtered by globs over its paths; see ``common_crawl``.
 
-    base: what each path is appended to, or begins with. excludes: globs over paths that match and shall not come; each
-    must fit one. most: at most so many, spread evenly over those that are left. size: as published, where somebody
-    counted. The listing's checksum pins names, not contents; the output's manifest has the checksum of every file.
+    base: the beginning of every file's URL; a path in the listing may leave it out. excludes: globs over matching paths
+    to leave out; each must fit a path. most: the most files, spread evenly over the remaining paths. size: the
+    published size. The listing's checksum pins names, not contents; the output's manifest has the checksum of every
+    file.
     """
 
     index: HttpFile
@@ -125,10 +126,10 @@ def common_crawl(
     base: str = "https://data.commoncrawl.org/",
     label: str = "",
 ) -> HttpIndex:
-    """The WARC files of one crawl (``CC-MAIN-2024-10``) in one step.
+    """Return a step with the WARC files of one crawl (``CC-MAIN-2024-10``).
 
-    sha256: of its ``warc.paths.gz``. prefixes: beginnings of the paths below ``segments/``; one segment's is
-    ``1707947473360.9/``. most: at most so many files, spread evenly.
+    sha256: the checksum of its ``warc.paths.gz``. prefixes: beginnings of the paths below ``segments/``; the prefix of
+    one segment is ``1707947473360.9/``. most: the most files, spread evenly.
     """
     folder = f"crawl-data/{crawl}"
     patterns = tuple(f"{folder}/segments/{prefix}**" for prefix in prefixes)
@@ -143,7 +144,7 @@ def _fetch_http(work: tuple[HttpFile, Directory, Directory]) -> Fetched:
 
 
 def _came(ctx: Context, files: Sequence[Fetched]) -> RawFiles:
-    """Which files came from where, and by which checksum of their publisher they were checked, is in the log."""
+    """Return the artifact, and log each file's origin and the publisher's checksum that it passed."""
     ctx.log("\n".join(["files that came:", *(f"  {file.line()}" for file in files)]))
     return RawFiles(files=len(files), bytes=sum(file.bytes for file in files))
 
@@ -158,7 +159,7 @@ def _check_files(operator: str, files: tuple[HttpFile, ...]) -> None:
         raise BadField(f"{operator}.files is empty; wanted at least one HttpFile")
     for file in files:
         if not file.url.startswith(("http://", "https://")):
-            raise BadField(f"{operator}: {file.url!r} is not an http(s) URL; use FsspecFiles for others")
+            raise BadField(f"{operator}: {file.url!r} is not an http(s) URL; use FsspecFiles for other URLs")
         if not SHA256.fullmatch(file.sha256):
             raise BadField(
                 f"{operator}: the sha256 of {file.url} is {file.sha256!r}; wanted 64 hex digits "
@@ -173,9 +174,9 @@ def _check_files(operator: str, files: tuple[HttpFile, ...]) -> None:
 
 
 class FsspecFiles(ExecutorStep[RawFiles], op="download-files", version=1):
-    """Files of any fsspec URL, glob or folder (``gs://…/*.parquet``, ``/data/part-*``); names below the fixed part.
+    """Files of any fsspec URL, glob or folder (``gs://…/*.parquet``, ``/data/part-*``), named below the fixed part.
 
-    A file that is added, removed or changed later is drift; the bytes that come are those that were planned.
+    A file that is added, removed or changed later shows as drift. The step copies the same bytes that the plan saw.
     """
 
     urls: tuple[str, ...]
@@ -210,7 +211,7 @@ def _copy_file(work: tuple[OutsideFile, Directory, Directory]) -> int:
 
 @value("keep")
 class Keep:
-    """Only records whose field (dotted: ``metadata.extension``) holds one of these values."""
+    """A condition that keeps only records whose field (dotted: ``metadata.extension``) holds one of these values."""
 
     field: str
     values: tuple[str, ...]
@@ -219,12 +220,12 @@ class Keep:
 class ReadDocuments(ExecutorStep[Documents], op="read-documents", version=2):
     """Documents out of downloaded files: JSON lines (plain, gzip, zstd) or Parquet; one shard a file.
 
-    text_field: dotted name of the text. template: instead, ``str.format`` over the record's fields,
-    for question/answer tables. All other fields of a record are the document's metadata. keep: conditions that a record
-    must meet; others are dropped, counted by field. max_bad: how many records may be unusable (no JSON, no text, no
-    Unicode) and files damaged, together; they are counted in ``dropped``, and listed in the sidecar with file, line and
-    reason. With 0 the first one stops the step.
-    Raises GarbledDocument if there are more, or no document at all.
+    text_field: dotted name of the text. template: instead, ``str.format`` over the record's fields, for tables of
+    questions and answers. All other fields of a record become the document's metadata. keep: conditions that a record
+    must meet; other records are dropped and counted by field. max_bad: the number of unusable records (no JSON, no
+    text, no Unicode) and damaged files, together, that the step tolerates. ``dropped`` counts them, and the sidecar
+    lists them with file, line and reason. With 0 the first one stops the step.
+    Raises GarbledDocument for more than max_bad, or if there is no document at all.
     """
 
     files: ExecutorStep[RawFiles]
@@ -255,7 +256,7 @@ class ReadDocuments(ExecutorStep[Documents], op="read-documents", version=2):
 
 
 def check_max_bad(operator: str, most: int) -> None:
-    """Raises BadField for what is no number of records."""
+    """Check that max_bad is a number of records. Raises BadField."""
     if most < 0:
         raise BadField(f"{operator}.max_bad is {most}; wanted a number of records, 0 for none")
 
@@ -279,7 +280,7 @@ def _read_file(work: _Reading, out: Directory) -> Sieved:
 
 
 class ReadItems(ExecutorStep[Items], op="read-items", version=1):
-    """Evaluation items out of downloaded files with the fields ``question`` and ``answer``, GSM8K style."""
+    """Evaluation items out of downloaded files with the fields ``question`` and ``answer``, in the style of GSM8K."""
 
     files: ExecutorStep[RawFiles]
 

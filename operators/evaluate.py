@@ -1,4 +1,4 @@
-"""Evaluate: how well one checkpoint predicts held-out text and solves items, in every prompt format."""
+"""Evaluate: score one checkpoint on held-out text and on items, in every prompt format."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @value("evaluated_weights")
 class Weights(Enum):
-    """LAST: as the last optimizer step left them. AVERAGED: their moving average, where the checkpoint keeps one."""
+    """LAST: the weights after the last optimizer step. AVERAGED: their moving average, if the checkpoint keeps one."""
 
     _value_: str
     LAST = "last"
@@ -34,12 +34,12 @@ class Weights(Enum):
 class Evaluate(ExecutorStep[Scores], op="evaluate", version=2, isolated=True, uses_accelerator=True):
     """Scores of a checkpoint: bits per byte by domain; for items, gold and final-answer bits per byte and accuracy.
 
-    domains: held-out documents by name. tasks: items by name, scored by likelihood and as a choice among
-    ``choices`` candidate solutions. references: items by name, scored by likelihood only. formats: prompt formats
-    of both. The bounds take the first documents and items: documents cut to bytes_per_document, bytes_per_domain
-    in all, items_per_task. window, stride (tokens): what the model sees at a time, and how far that moves over
-    a longer text; a window may not exceed the sequences that the checkpoint was trained on. batch: windows computed at
-    once. With an accelerator all its chips, on all hosts, hold a part each of the weights and score some windows.
+    domains: held-out documents by name. tasks: items by name, scored by likelihood and as a choice among ``choices``
+    candidate solutions. references: items by name, scored by likelihood only. formats: prompt formats for tasks and
+    references. bytes_per_document, bytes_per_domain, items_per_task: limits; the first documents and items count.
+    window: tokens that the model sees at a time, at most the sequence length of the checkpoint's training. stride:
+    tokens by which the window moves over a longer text. batch: windows computed at once. With an accelerator, all its
+    chips on all hosts each hold a part of the weights and score some windows.
     """
 
     checkpoint: ExecutorStep[Checkpoint]
@@ -60,7 +60,7 @@ class Evaluate(ExecutorStep[Scores], op="evaluate", version=2, isolated=True, us
 
     def check(self) -> None:
         if not self.domains and not self.tasks and not self.references:
-            raise BadField("Evaluate has nothing to score: give domains, tasks or references")
+            raise BadField("Evaluate has nothing to score; give domains, tasks or references")
         if both := sorted(self.tasks.keys() & self.references.keys()):
             raise BadField(f"Evaluate: {', '.join(both)} is both a task and a reference; use two names")
         if (self.tasks or self.references) and not self.formats:
@@ -72,7 +72,7 @@ class Evaluate(ExecutorStep[Scores], op="evaluate", version=2, isolated=True, us
         training = trained_by(self.checkpoint)
         if training is not None and self.window > training.seq_len:
             raise BadField(
-                f"Evaluate: window is {self.window} tokens, {training.called()} trains on sequences of "
+                f"Evaluate: window is {self.window} tokens, but {training.called()} trains on sequences of "
                 f"{training.seq_len}; wanted at most as many"
             )
         for name in ("choices", "bytes_per_document", "bytes_per_domain", "items_per_task", "batch"):
@@ -125,7 +125,7 @@ class Evaluate(ExecutorStep[Scores], op="evaluate", version=2, isolated=True, us
 
 @dataclass(frozen=True, kw_only=True)
 class _Asked:
-    """What an evaluation asks, and of what; fields as Evaluate's. tasks: name, where its items are, choices."""
+    """The questions and the model of an evaluation; fields as in Evaluate. tasks: (name, folder of items, choices)."""
 
     checkpoint: Directory
     tokenizer: Directory
@@ -142,8 +142,10 @@ class _Asked:
 
 
 def _score(asked: _Asked, tell: Callable[..., None]) -> tuple[Outcome, dict[str, dict[str, int]]]:
-    """The outcome, and how many documents and items there were. Tells "scored" of each domain, and of all tasks, and
-    "worked" of each batch."""
+    """Return the outcome, and the numbers of documents and items.
+
+    Tells "worked" after each batch, and "scored" after each domain and after all tasks.
+    """
     from marin.data.documents import read_documents
     from marin.evaluation.encoder import OffsetEncoder
     from marin.evaluation.excerpt import excerpt
@@ -178,7 +180,7 @@ def _score(asked: _Asked, tell: Callable[..., None]) -> tuple[Outcome, dict[str,
 
 
 def must_fit_chips(operator: str, checkpoint: ExecutorStep[Checkpoint], resources: Resources) -> None:
-    """Raises BadField for a model whose weights are larger than the chips', as far as its training is a step."""
+    """Check that the chips can hold the weights of the model, if its training is a step. Raises BadField."""
     training = trained_by(checkpoint)
     if training is not None:
         for accelerator in resources.accelerators:
@@ -188,16 +190,16 @@ def must_fit_chips(operator: str, checkpoint: ExecutorStep[Checkpoint], resource
 def must_be_its_tokenizer(
     operator: str, checkpoint: ExecutorStep[Checkpoint], tokenizer: ExecutorStep[Tokenizer]
 ) -> None:
-    """Raises BadField for another one than made the tokens of the checkpoint's training, as far as those are steps."""
+    """Check that the tokenizer made the tokens of the checkpoint's training, as far as steps tell. Raises BadField."""
     if isinstance(checkpoint, PretrainedModel | FolderModel) and not is_its_tokenizer(checkpoint, tokenizer):
         raise BadField(
-            f"{operator}: the tokenizer is {tokenizer.name}, which is not the one of {checkpoint.name}; evaluate with "
-            "its own (the model's .tokenizer)"
+            f"{operator}: the tokenizer is {tokenizer.name}, which is not the tokenizer of {checkpoint.name}; evaluate "
+            "with the model's own (its .tokenizer)"
         )
     training = trained_by(checkpoint)
     for source in training.data.sources if training is not None else ():
         if isinstance(source, Tokenize | TokenizeChats) and source.tokenizer != tokenizer:
             raise BadField(
                 f"{operator}: the tokenizer is {tokenizer.name}, but the checkpoint's training reads {source.name}, "
-                f"made by {source.tokenizer.name}; evaluate with that"
+                f"made by {source.tokenizer.name}; evaluate with that tokenizer"
             )

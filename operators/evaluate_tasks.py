@@ -1,4 +1,4 @@
-"""EvaluateTasks: a checkpoint on tasks of lm-evaluation-harness as they are, from data that was downloaded before."""
+"""EvaluateTasks: evaluate a checkpoint on unchanged tasks of lm-evaluation-harness, with data downloaded before."""
 
 from __future__ import annotations
 
@@ -24,24 +24,27 @@ if TYPE_CHECKING:
 
 
 class EvaluateTasks(ExecutorStep[Scores], op="evaluate-tasks", version=3, isolated=True, uses_accelerator=True):
-    """Metrics ``<name>/<metric>`` of a checkpoint, as lm-evaluation-harness computes them; each item's own are kept.
+    """Metrics ``<name>/<metric>`` of a checkpoint, as lm-evaluation-harness computes them, with each item's numbers.
 
-    tasks: by the names under which they stand in the results; "arc_easy/olmes" is arc_easy in another form of prompt.
-    data: the files of each dataset, by its repository, as the hub has them, README.md included, which says which files
-    are of which split; the hub is not asked. max_new_tokens: of an answer, less than a task asks for; for models with
-    short sequences. items: the first of each task only, None for all: numbers of fewer items are nobody else's.
-    separated: whether every prompt stands after the separator of documents, as text does in training (the harness's own
-    ``hf`` model puts what the tokenizer puts there). run_generated_code: allows tasks that run what the model writes
-    (HumanEval), see marin.evaluation.generated_code for what keeps such a program in bounds, and what does not.
+    tasks: by their names in the results; "arc_easy/olmes" is arc_easy in another form of prompt. data: the files of
+    each dataset, by its repository, as the hub has them. Include README.md, which assigns files to splits; the step
+    does not use the network. max_new_tokens: the most tokens of an answer, to shorten a task's own limit for models
+    with short sequences. items: the number of first items of each task, None for all. Numbers of fewer items do not
+    compare with published ones. separated: whether every prompt stands after the separator of documents, as in
+    training (the harness's own ``hf`` model puts there the tokens that the tokenizer adds). run_generated_code: allows
+    tasks that run programs by the model (HumanEval). marin.evaluation.generated_code describes the limits on such a
+    program, and their gaps.
 
-    Of tasks with choices also ``<task>/<form>/bpb``, bits per byte of the right one, and
+    Tasks with choices also get ``<task>/<form>/bpb``, the bits per byte of the right choice, and
     ``<task>/<form>/choice_probability``; the harness's own form is called lm_eval.
-    Output: ``scores.json``; ``items.jsonl``, of the choices, as Evaluate writes it; for each name a folder with the
-    harness's own ``results_….json`` and ``samples_….jsonl``.
-    Questions are answered 256 items at a time, each part a task of the cluster, and what is answered stays so; with an
-    accelerator its hosts answer one part after the other together, each chip with a part of the weights. All tasks are
-    loaded, and their items counted, before the model is. Raises NothingScored, InputError for data that a task does not
-    find, TokenizerMismatch.
+
+    Output: ``scores.json``; ``items.jsonl`` for tasks with choices, as Evaluate writes it; for each name a folder with
+    the harness's own ``results_….json`` and ``samples_….jsonl``.
+
+    The step answers 256 items at a time. Each part is a task of the cluster, and finished parts stay. With an
+    accelerator, all its hosts answer one part after the other, and each chip holds a part of the weights. The step
+    loads all tasks and counts their items before it loads the model. Raises NothingScored, InputError for data that a
+    task does not find, TokenizerMismatch.
     """
 
     checkpoint: ExecutorStep[Checkpoint]
@@ -71,20 +74,20 @@ class EvaluateTasks(ExecutorStep[Scores], op="evaluate-tasks", version=3, isolat
         if missing:
             each = ", ".join(f"{dataset} (of {name})" for dataset, name in sorted(missing.items()))
             raise BadField(
-                f"EvaluateTasks: no data for {each}; evaluation does not use the network: give "
+                f"EvaluateTasks: no data for {each}, and evaluation does not use the network; give "
                 "data={repository: HuggingFace(repo=…, revision=…)}"
             )
         for repo, step in sorted(self.data.items()):
             if isinstance(step, HuggingFace) and not matches("README.md", step.patterns):
                 raise BadField(
-                    f"EvaluateTasks: {step.name} does not download README.md, which says which files of {repo} are of "
-                    f'which split; it has patterns {list(step.patterns)}: add "README.md"'
+                    f"EvaluateTasks: {step.name} does not download README.md, which assigns the files of {repo} to "
+                    f'splits; add "README.md" to its patterns {list(step.patterns)}'
                 )
         programs = sorted(name for name, task in self.tasks.items() if task.runs_code)
         if programs and not self.run_generated_code:
             raise BadField(
-                f"EvaluateTasks: {', '.join(programs)} would run, on your machines, code that the model writes; leave "
-                "it out, or say run_generated_code=True and run it where no credentials lie"
+                f"EvaluateTasks: {', '.join(programs)} would run code by the model on your machines; leave the task "
+                "out, or give run_generated_code=True and run the step on machines without credentials"
             )
         for field in ("max_new_tokens", "items"):
             held = getattr(self, field)
@@ -117,8 +120,8 @@ class EvaluateTasks(ExecutorStep[Scores], op="evaluate-tasks", version=3, isolat
             must_hold_weights(self.name, facts.model, facts.vocabulary, ctx.accelerator)
         if tokenizer.vocabulary > facts.vocabulary:
             raise TokenizerMismatch(
-                f"{self.name}: {self.tokenizer.name} has {tokenizer.vocabulary:,} entries, {self.checkpoint.name} a "
-                f"vocabulary of {facts.vocabulary:,}; evaluate with the tokenizer that it was trained with"
+                f"{self.name}: {self.tokenizer.name} has {tokenizer.vocabulary:,} entries, but {self.checkpoint.name} "
+                f"a vocabulary of {facts.vocabulary:,}; evaluate with the tokenizer of the checkpoint's training"
             )
         asked: dict[str, list[list[Question]]] = {}
         for name, task in sorted(self.tasks.items()):
@@ -160,7 +163,7 @@ class EvaluateTasks(ExecutorStep[Scores], op="evaluate-tasks", version=3, isolat
 
 @dataclass(frozen=True, kw_only=True)
 class _Model:
-    """The model of an evaluation."""
+    """The checkpoint and settings from which an evaluation loads its model."""
 
     checkpoint: Directory
     tokenizer: Directory
@@ -171,7 +174,7 @@ class _Model:
 
 @functools.lru_cache(maxsize=1)
 def _loaded(model: _Model) -> HarnessModel:
-    """Once in each process."""
+    """Return the loaded model; each process loads it once."""
     from marin.evaluation.encoder import OffsetEncoder
     from marin.evaluation.harness_model import HarnessModel
     from marin.training.checkpoint import read_facts

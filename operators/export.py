@@ -1,4 +1,4 @@
-"""Export: a checkpoint as a folder that transformers, vLLM and others load."""
+"""Export: write a checkpoint as a folder that transformers, vLLM and others load."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from operators.train_tokenizer import TrainTokenizer
 class Export(ExecutorStep[HuggingFaceModel], op="export", version=2, isolated=True):
     """A checkpoint in the format of Hugging Face, with the files of its tokenizer.
 
-    Output: a folder called ``step{N}-tokens{T}B``, T in billions. precision: of the numbers that are stored; the loss
-    of FLOAT32 is that of the checkpoint.
+    Output: a folder called ``step{N}-tokens{T}B``, T in billions. precision: the type of the stored numbers; FLOAT32
+    gives the same loss as the checkpoint.
     """
 
     checkpoint: ExecutorStep[Checkpoint]
@@ -47,7 +47,7 @@ class Export(ExecutorStep[HuggingFaceModel], op="export", version=2, isolated=Tr
             )
 
     def expected_size(self, inputs: Mapping[ExecutorStep[Any], Size]) -> Size | None:
-        """Of the weights alone."""
+        """Return the size of the weights alone."""
         training, each = trained_by(self.checkpoint), 4 if self.precision is Precision.FLOAT32 else 2
         return None if training is None else Size(bytes=each * training.model.parameters(training.vocabulary))
 

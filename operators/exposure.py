@@ -1,4 +1,4 @@
-"""Exposure: which evaluation items a run read, and how often."""
+"""Exposure: count how often a run read each evaluation item."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ if TYPE_CHECKING:
     # Order, stores by number of their source, tokenizer, items, rule, tokens in a sequence, optimizer steps.
     type Work = tuple[DataOrder[Any], dict[int, Directory], Directory, Directory, Overlap, int, range]
 
-# Enough for a large cluster; each piece carries the order, about 100 kB.
+# The number of tasks: enough for a large cluster. Each task carries the order, about 100 kB.
 PIECES = 256
 
 
 class Exposure(ExecutorStep[Report], op="exposure", version=1):
-    """The items that a run read in the steps of its order, each with how often, in ``exposure.json``.
+    """The items that a run read in the steps of its order, each with its count, in ``exposure.json``.
 
-    arm: what the run is called in sentences. order: as its training step has it. suspects: the sources to look
-    through, () for all; a long run wants few, at 9 MB of text a second and core. A hit may be partial: see
-    marin.evaluation.exposure for what counts as read.
+    arm: the run's name in sentences. order: the training's data order (``order_of(run)``). suspects: the sources to
+    search, () for all. Name few sources of a long run: the search reads 9 MB of text a second and core. A hit may be
+    partial; marin.evaluation.exposure says which hits count as read.
     """
 
     arm: str
@@ -43,8 +43,8 @@ class Exposure(ExecutorStep[Report], op="exposure", version=1):
         for suspect in self.suspects:
             if suspect not in self.order.stages.sources:
                 raise BadField(
-                    f"Exposure.suspects holds {suspect.name}, which {self.arm}'s order never draws from; "
-                    f"there are {', '.join(source_name(source) for source in self.order.stages.sources)}"
+                    f"Exposure.suspects holds {suspect.name}, which the order of {self.arm} never draws from; wanted "
+                    f"some of {', '.join(source_name(source) for source in self.order.stages.sources)}"
                 )
 
     def run(self, ctx: Context) -> Report:
@@ -72,7 +72,7 @@ class Exposure(ExecutorStep[Report], op="exposure", version=1):
 
 
 def count_steps(work: Work) -> Count:
-    """Look through the batches of some steps. Raises TokenizerMismatch for stores of another tokenizer."""
+    """Count the items in the batches of some steps. Raises TokenizerMismatch for stores of another tokenizer."""
     from marin.data.token_store import TokenStore, one_tokenizer
     from marin.evaluation.exposure import count_reads
 
@@ -85,7 +85,7 @@ def count_steps(work: Work) -> Count:
     return count_reads(order, stores, steps, seq_len, index, loaded.decode)
 
 
-# One process counts many pieces of one step.
+# One process runs many tasks of one step.
 @lru_cache(maxsize=2)
 def opened(tokenizer: Directory, items: Directory, rule: Overlap) -> tuple[LoadedTokenizer, OverlapIndex]:
     from marin.data.tokenizer import load_tokenizer

@@ -1,4 +1,4 @@
-"""Filter: documents by quality rules."""
+"""Filter: keep documents that pass quality rules."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 
 class Filter(ExecutorStep[Documents], op="filter", version=1):
-    """The documents that the rules keep, without the lines that the line rules take out.
+    """The documents that the rules keep, without the lines that the line rules remove.
 
-    quality: a preset of marin.text.presets (WEB, PROSE, CODE, SHORT), rules of your own, or the published filters with
-    the decisions of datatrove (marin.text.published).
+    quality: a preset of marin.text.presets (WEB, PROSE, CODE, SHORT), your own rules, or published filters that decide
+    as datatrove does (marin.text.published).
     Raises OverRemoval if more than max_removed of the documents go.
     """
 
@@ -47,7 +47,7 @@ class Filter(ExecutorStep[Documents], op="filter", version=1):
 
 
 def filter_shard(work: tuple[Directory, str, Quality | Published], out: Directory) -> Sieved:
-    """Judge one shard."""
+    """Write the documents of one shard that the rules keep."""
     from marin.data.documents import Document
     from marin.data.dropped import Dropped, sieve
 

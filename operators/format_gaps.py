@@ -1,4 +1,4 @@
-"""FormatGaps: how held-out text is written otherwise than the text that a model is trained on."""
+"""FormatGaps: find the ways in which held-out text is formatted differently from the training's text."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from collections.abc import Mapping
 from marin import Context, Documents, ExecutorStep, Report
 from marin.errors import BadField, StarvedSource
 
-FEWEST = 20  # texts of a set of which something can be said
+FEWEST = 20  # texts; smaller sets are refused
 
 
 class FormatGaps(ExecutorStep[Report], op="format-gaps", version=1):
-    """Every way in which the texts of a domain are written otherwise than the training's, in ``report.json``.
+    """Every difference in format between the texts of a domain and the training's texts, in ``report.json``.
 
-    A loss on text that ends in a space, of a model that never read such text, says nothing of what the model knows.
-    training: documents by name; weights: of each, as in the mixture. domains: held-out documents by name. texts: how
-    many of the training's are looked at, by weight, and of each domain at most. See marin.text.format_gap for what is
-    compared. Raises StarvedSource for a domain, or a training, of too few texts.
+    A model that never read text ending in a space has a loss on such text that says nothing about its knowledge.
+    training: documents by name. weights: the weight of each in the mixture. domains: held-out documents by name. texts:
+    the number of training texts to read, divided by weight, and the most of each domain. marin.text.format_gap lists
+    the properties that are compared. Raises StarvedSource for a domain, or a training, of too few texts.
     """
 
     training: Mapping[str, ExecutorStep[Documents]]
@@ -29,8 +29,8 @@ class FormatGaps(ExecutorStep[Report], op="format-gaps", version=1):
             raise BadField("FormatGaps: training or domains is empty; wanted documents of both")
         if self.weights.keys() != self.training.keys() or not all(weight > 0 for weight in self.weights.values()):
             raise BadField(
-                f"FormatGaps: weights are of {', '.join(sorted(self.weights))}, training has "
-                f"{', '.join(sorted(self.training))}; wanted one above 0 for each"
+                f"FormatGaps.weights are given for {', '.join(sorted(self.weights))}, and training has "
+                f"{', '.join(sorted(self.training))}; wanted a weight above 0 for each source of training"
             )
         if self.texts < FEWEST:
             raise BadField(f"FormatGaps.texts is {self.texts}; wanted at least {FEWEST}")
@@ -56,8 +56,8 @@ class FormatGaps(ExecutorStep[Report], op="format-gaps", version=1):
             texts = read(step, self.texts)
             if min(len(texts), len(training)) < FEWEST:
                 raise StarvedSource(
-                    f"{self.name}: {len(texts)} texts of {name}, {len(training)} of the training; wanted at least "
-                    f"{FEWEST} of each"
+                    f"{self.name}: found {len(texts)} texts of {name} and {len(training)} of the training; wanted at "
+                    f"least {FEWEST} of each"
                 )
             found = format_gaps(written, form(texts))
             report[name] = {"texts": len(texts), "gaps": [asdict(gap) for gap in found]}

@@ -1,4 +1,4 @@
-"""Inspect: whether the batches of a training are what they should be, before it begins; Passed: the gate of that."""
+"""Inspect: check the batches of a training before it begins; Passed: the gate that a training waits for."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ from operators.train import Train, order_of
 
 
 class Inspect(ExecutorStep[Report], op="inspect", version=2):
-    """What some batches of a training hold, in ``report.json``. Raises BadBatches if something is wrong with them.
+    """A report on some batches of a training, in ``report.json``. Raises BadBatches if something is wrong with them.
 
-    order: as the training has it (``order_of(run)``). held_out, items: what it is evaluated with, by name: none of it
-    may be in the batches, and how it is written is compared with them. bos: special token that every document begins
-    with, "" for none. batches, sequences: how many are looked at, and of each. allow: kinds of findings that are said
-    and stop nothing (marin.data.batch_faults). max_gap: the most that held-out text may differ by in form: a share of
-    texts, or Cliff's delta (marin.text.format_gap). held_out_bytes: of each set that are read.
+    order: the training's data order (``order_of(run)``). held_out, items: evaluation text by name. None of this text
+    may be in the batches, and the step compares its format with theirs. bos: special token that every document begins
+    with, "" for none. batches, sequences: the number of batches to read, and of sequences in each. allow: kinds of
+    findings that the step reports but does not raise (marin.data.batch_faults). max_gap: the largest difference in
+    format of held-out text: a share of texts, or Cliff's delta (marin.text.format_gap). held_out_bytes: bytes of each
+    set to read.
     """
 
     order: OrderSpec[ExecutorStep[Tokens]]
@@ -49,7 +50,7 @@ class Inspect(ExecutorStep[Report], op="inspect", version=2):
 
     @property
     def passed(self) -> Passed:
-        """For ``Train.gates``."""
+        """Return the gate for ``Train.gates``."""
         return Passed(report=self, label=self.label)
 
     def run(self, ctx: Context) -> Report:
@@ -80,16 +81,16 @@ class Inspect(ExecutorStep[Report], op="inspect", version=2):
         if wrong:
             kinds = tuple(dict.fromkeys(finding.kind for finding in wrong))
             raise BadBatches(
-                f"{self.name}: {'; '.join(map(str, wrong))}. Mend what made them; what is meant to be so: allow={kinds}"
+                f"{self.name}: {'; '.join(map(str, wrong))}. Fix the data, or allow intended findings: allow={kinds}"
             )
         return Report(headline=made.headline)
 
 
 class Passed(ExecutorStep[Report], op="passed", version=1):
-    """That a check found nothing wrong, and no word of what it looked at.
+    """The fact that a check found nothing wrong, without its details.
 
-    A training that waits for this is the same whatever was looked at: an inspection of more batches, or one task more
-    that can be asked, makes no other run.
+    A training that waits for this gate does not depend on the details of the check. If you inspect more batches, or
+    check one more task, the training does not run again.
     """
 
     report: ExecutorStep[Report]
@@ -107,7 +108,7 @@ def inspected(
     held_out: Mapping[str, ExecutorStep[Documents]] | None = None,
     items: Mapping[str, ExecutorStep[Items]] | None = None,
 ) -> Train:
-    """The training, not to begin before some of its batches were looked at. For more say: ``Train(gates=…)``."""
+    """Return the training with a gate: it begins only after an Inspect of some batches. For others: ``gates=…``."""
     looked = Inspect(
         order=order_of(run), tokenizer=tokenizer, held_out=held_out or {}, items=items or {}, label=run.label
     )

@@ -1,4 +1,4 @@
-"""Judge: the verdict on each candidate of a microannealing, from the evaluations of all its runs."""
+"""Judge: decide on each candidate of a microannealing from the evaluations of all its runs."""
 
 from __future__ import annotations
 
@@ -13,28 +13,27 @@ from marin.steps.step import identity_fields
 from operators.measured import must_be_measured
 from operators.train import Milestone, Train, trained_by
 
-NEAR = 0.02  # of a learning rate: what a step of a schedule may change
-# What two arms of one seed may differ in: the mixture, and the gates that go with it.
+NEAR = 0.02  # share of a learning rate that one step of a schedule may change
+# The fields in which two arms of one seed may differ: the mixture, and the gates that go with it.
 MIXTURE = frozenset({"data", "allow_starved", "max_epochs", "gates"})
 
 type Runs = Mapping[str, tuple[tuple[ExecutorStep[Scores], ...], ...]]
 
 
 class Judge(ExecutorStep[Report], op="judge", version=3):
-    """Adopt, reject, equivalent or inconclusive: a verdict on each candidate, from tasks; loss is reported apart.
+    """Adopt, reject, equivalent or inconclusive: a verdict on each candidate, from tasks. Loss is reported apart.
 
-    arms: by name, for each seed the evaluations of its run; seeds in one order in all arms. control: the arm on the
-    usual mixture. primary: the task metrics that decide, by name or, ending in "/", by prefix: "gsm/olmes/bpb" of
-    Evaluate, "mmlu/acc" of EvaluateTasks.
-    margin: gains and losses smaller than this do not matter, in the unit of the metrics. guard: how much metrics may
-    lose, by name or prefix, of tasks or loss ("bpb/"): only what is shown to lose no more is adopted.
-    references: by task, items of the same source that nobody trains on, evaluated too; that test items got cheaper than
-    those is contamination.
-    evidence: reports whose ``vetoes`` say by arm which tasks it was trained on. inspections: by arm, an Inspect of its
-    batches. earlier: arms of earlier microannealings of this family of checkpoints, for how far seeds spread.
-    tokens, chip_hours: of one run, for what is still needed.
+    arms: by name, the evaluations of each seed's run; all arms list seeds in the same order. control: the arm on the
+    usual mixture. primary: the task metrics that decide, by name or, ending in "/", by prefix. Examples: Evaluate has
+    "gsm/olmes/bpb", EvaluateTasks "mmlu/acc". margin: gains and losses smaller than this do not matter, in the unit of
+    the metrics. guard: the most that a metric of tasks or loss may lose, by name or prefix ("bpb/"); a candidate is
+    adopted only if it is shown to lose no more.
+    references: by task, evaluated items of the same source that no training reads. If test items became easier for a
+    candidate than these, that is contamination. evidence: reports whose ``vetoes`` name the tasks that an arm was
+    trained on. inspections: by arm, an Inspect of its batches. earlier: arms of earlier microannealings of this family
+    of checkpoints, to estimate the spread of seeds. tokens, chip_hours: of one run, to price further runs.
     Raises BadField for arms that differ in more than the mixture, for seeds that share an order of data, and for runs
-    that begin at another learning rate than their checkpoint was trained at.
+    that begin at a learning rate other than their checkpoint's last.
     """
 
     control: str
@@ -53,15 +52,15 @@ class Judge(ExecutorStep[Report], op="judge", version=3):
         if self.control not in self.arms or len(self.arms) < 2:
             raise BadField(
                 f"Judge.control is {self.control!r}, arms are {', '.join(sorted(self.arms)) or 'none'}; wanted the "
-                "control and a candidate: without a control nobody can tell what the data does from what cooling does"
+                "control and a candidate: without a control, you cannot tell the effect of the data from the cooldown's"
             )
         if not self.primary:
-            raise BadField("Judge.primary is empty; name the task metrics that decide before anything runs")
+            raise BadField("Judge.primary is empty; before anything runs, name the task metrics that decide")
         if not self.margin > 0:
             raise BadField(f"Judge.margin is {self.margin}; wanted the smallest difference that matters, above 0")
         for name, may_lose in self.guard.items():
             if not may_lose > 0:
-                raise BadField(f"Judge.guard[{name!r}] is {may_lose}; wanted how much it may lose, above 0")
+                raise BadField(f"Judge.guard[{name!r}] is {may_lose}; wanted the most that it may lose, above 0")
         must_be_measured("Judge", self.arms[self.control][0], self.primary, self.guard, self.references)
         for runs in (self.arms, *self.earlier):
             control = runs.get(self.control) or next(iter(runs.values()))
@@ -79,7 +78,7 @@ class Judge(ExecutorStep[Report], op="judge", version=3):
         from marin.evaluation.samples import read_logged
 
         def read(runs: Runs) -> dict[str, list[Results]]:
-            """Of each run, what all of its evaluations found."""
+            """Return by arm the joined results of each run's evaluations."""
             joined: dict[str, list[Results]] = {}
             for arm, seeds in runs.items():
                 there = [[ctx[scores].directory for scores in seed] for seed in seeds]
@@ -133,7 +132,7 @@ class Judge(ExecutorStep[Report], op="judge", version=3):
 
 
 def _checkpoint(scores: ExecutorStep[Scores]) -> ExecutorStep[Checkpoint]:
-    """That an evaluation is of. Raises BadField for scores that say nothing of theirs."""
+    """Return the checkpoint of an evaluation. Raises BadField for scores without a checkpoint."""
     checkpoint = getattr(scores, "checkpoint", None)
     if not isinstance(checkpoint, ExecutorStep):
         raise BadField(f"Judge: {scores.name} has no field checkpoint; wanted evaluations of trainings")
@@ -141,7 +140,7 @@ def _checkpoint(scores: ExecutorStep[Scores]) -> ExecutorStep[Checkpoint]:
 
 
 def _training(seed: Sequence[ExecutorStep[Scores]]) -> Train:
-    """That all evaluations of one run are of, at its end."""
+    """Return the training whose run all these evaluations score, at its end. Raises BadField if they differ."""
     checkpoints = {_checkpoint(scores) for scores in seed}
     training = trained_by(next(iter(checkpoints))) if len(checkpoints) == 1 else None
     if training is None:
@@ -151,7 +150,7 @@ def _training(seed: Sequence[ExecutorStep[Scores]]) -> Train:
 
 
 def _must_be_seeds(seeds: Sequence[Sequence[ExecutorStep[Scores]]]) -> None:
-    """Raises BadField unless the runs of an arm differ in their order of data, and in nothing else."""
+    """Check that the runs of an arm differ in their order of data, and in nothing else. Raises BadField."""
     runs = [_training(seed) for seed in seeds]
     if not runs:
         raise BadField("Judge: an arm has no run; wanted one for each seed")
@@ -159,22 +158,22 @@ def _must_be_seeds(seeds: Sequence[Sequence[ExecutorStep[Scores]]]) -> None:
         if other := _differing(run, runs[0]) - {"seed"}:
             raise BadField(
                 f"Judge: {run.called()} and {runs[0].called()} are runs of one arm, but differ in "
-                f"{', '.join(sorted(other))}; wanted in their seed alone"
+                f"{', '.join(sorted(other))}; wanted runs that differ only in their seed"
             )
     orders = [run.seed for run in runs]
     if shared := sorted({seed for seed in orders if orders.count(seed) > 1}):
         raise BadField(
-            f"Judge: {orders.count(shared[0])} runs of one arm share a data order (seed {shared[0]}): they are one "
-            "run, and say nothing of luck; give each a seed of its own"
+            f"Judge: {orders.count(shared[0])} runs of one arm share a data order (seed {shared[0]}), so they are one "
+            "run and say nothing about luck; give each a seed of its own"
         )
 
 
 def _must_match(
     arm: str, seeds: Sequence[Sequence[ExecutorStep[Scores]]], control: Sequence[Sequence[ExecutorStep[Scores]]]
 ) -> None:
-    """Raises BadField unless an arm differs from the control in the mixture alone, seed by seed."""
+    """Check that an arm differs from the control only in the mixture, seed by seed. Raises BadField."""
     if len(seeds) != len(control):
-        raise BadField(f"Judge: arm {arm} has {len(seeds)} seeds, the control {len(control)}; wanted as many")
+        raise BadField(f"Judge: arm {arm} has {len(seeds)} seeds, the control {len(control)}; wanted as many in both")
     for number, (mine, theirs) in enumerate(zip(seeds, control, strict=True)):
         run, other = _training(mine), _training(theirs)
         differing = _differing(run, other) - MIXTURE
@@ -185,15 +184,17 @@ def _must_match(
         if differing:
             raise BadField(
                 f"Judge: run {number} of {arm} and of the control differ in more than the mixture: "
-                f"{', '.join(sorted(differing))}; then the mixture cannot be judged"
+                f"{', '.join(sorted(differing))}; wanted no other difference, so that the mixture can be judged"
             )
         asked = [[_asked(scores) for scores in of_run] for of_run in (mine, theirs)]
         if asked[0] != asked[1]:
-            raise BadField(f"Judge: run {number} of {arm} is not evaluated as the control is; give both the same")
+            raise BadField(
+                f"Judge: run {number} of {arm} has other evaluations than the control; give both the same evaluations"
+            )
 
 
 def _must_go_on(run: Train) -> None:
-    """Raises BadField unless a run begins at the learning rate that its checkpoint was trained at, within NEAR."""
+    """Check that a run begins at its checkpoint's last learning rate, within NEAR. Raises BadField."""
     parent = trained_by(run.start.checkpoint) if run.start is not None else None
     if parent is None:
         return
@@ -201,8 +202,8 @@ def _must_go_on(run: Train) -> None:
     now = run.schedule.learning_rate(run.first_step, run.optimizer.peak_lr)
     if not isclose(before, now, rel_tol=NEAR):
         raise BadField(
-            f"Judge: {run.called()} begins at a learning rate of {now:.3g}, its checkpoint was trained at {before:.3g}"
-            "; a jump does more than any mixture: begin where that was"
+            f"Judge: {run.called()} begins at a learning rate of {now:.3g}, but its checkpoint was trained at "
+            f"{before:.3g}; a jump has more effect than any mixture, so begin at the checkpoint's rate"
         )
 
 
@@ -216,7 +217,7 @@ def _asked(scores: ExecutorStep[Scores]) -> dict[str, Any]:
 
 
 def _chances(seed: Sequence[ExecutorStep[Scores]]) -> dict[str, float]:
-    """By task, what a guess among the offered choices gets."""
+    """Return by task the accuracy of a guess among the choices."""
     found: dict[str, float] = {}
     for scores in seed:
         choices, tasks = getattr(scores, "choices", None), getattr(scores, "tasks", None)
@@ -226,9 +227,9 @@ def _chances(seed: Sequence[ExecutorStep[Scores]]) -> dict[str, float]:
 
 
 def _found_in_batches(inspected: Mapping[str, dict[str, Any]], control: str) -> dict[str, list[str]]:
-    """By arm, evaluation text in its batches, and evaluation text that is written unlike them.
+    """Return by arm the findings of evaluation text in its batches, and of evaluation text with another format.
 
-    The second only where it is not so in the control: else it is no difference between them.
+    A format finding counts only if the control does not have it too.
     """
     words = {"held out": "contamination", "form": "format gap"}
     found = {
@@ -247,7 +248,7 @@ def _found_in_batches(inspected: Mapping[str, dict[str, Any]], control: str) -> 
 
 
 def _markdown(made: dict[str, Any]) -> str:
-    """The report as text for an issue."""
+    """Return the report as Markdown for an issue."""
     lines = [
         f"| candidate | verdict | {' | '.join(made['primary'])} |",
         "|---|---|" + "---|" * len(made["primary"]),
@@ -263,6 +264,6 @@ def _markdown(made: dict[str, Any]) -> str:
 
 
 def asked_of(evaluation: ExecutorStep[Scores], run: Train | Milestone, label: str) -> ExecutorStep[Scores]:
-    """The same evaluation of another checkpoint."""
+    """Return the same evaluation of another checkpoint."""
     _checkpoint(evaluation)
     return replace(cast(Any, evaluation), checkpoint=run, label=label)

@@ -1,4 +1,4 @@
-"""Label: a number for each document, by anything that can judge a text."""
+"""Label: give each document a number, from anything that can judge a text."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from marin.errors import BadField
 
 
 class Labeller(Protocol):
-    """A @value class whose instances judge a text; its code is part of the step's identity, as its fields are."""
+    """A @value class whose instances judge a text. Its code and fields are part of the step's identity."""
 
     def __call__(self, text: str) -> float: ...
 
 
 class Label(ExecutorStep[DocumentScores], op="label", version=1):
-    """What the labeller says of each document.
+    """The labeller's number for each document.
 
-    labeller: ``marin.data.endpoint.Endpoint``, or a @value class of yours. at_once: how many documents of a shard it is
-    asked about at the same time. Shards that are done stay done when the step is killed. Raises InputError for an
+    labeller: ``marin.data.endpoint.Endpoint``, or your own @value class. at_once: the number of documents of a shard
+    that the labeller judges at the same time. Finished shards stay when the step is killed. Raises InputError for an
     answer that is no finite number.
     """
 

@@ -1,4 +1,4 @@
-"""What the machines that a training may run on ask of it, known before anything starts."""
+"""Check that a training fits the machines that it may run on, before anything starts."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from marin.training.model import ModelShape
 
 
 def must_share_batches(called: str, batches: Mapping[int, int], accelerator: Accelerator, tensor: int) -> None:
-    """All chips, or groups of ``tensor``, take equally many sequences of a batch. batches: first step → sequences.
+    """Check that all chips, or groups of ``tensor`` chips, can take equally many sequences of each batch.
 
-    Raises BadField.
+    batches: first step → sequences. Raises BadField.
     """
     shares = accelerator.chips // tensor
     each = "chips" if tensor == 1 else f"groups of {tensor} chips"
@@ -31,10 +31,10 @@ def must_share_batches(called: str, batches: Mapping[int, int], accelerator: Acc
 def must_make_microbatches(
     called: str, batches: Mapping[int, int], each: int | None, accelerators: Iterable[Accelerator], tensor: int
 ) -> None:
-    """Every batch is made of whole micro-batches. batches: first step → sequences. each: sequences that a chip, or
-    group of ``tensor``, takes at once; None for its share of the batch. Without accelerators there is one device.
+    """Check that whole micro-batches make up every batch.
 
-    Raises BadField.
+    batches: first step → sequences. each: sequences that a chip, or a group of ``tensor`` chips, takes at once; None
+    for its share of the batch. Without accelerators there is one device. Raises BadField.
     """
     if each is None:
         return
@@ -49,7 +49,7 @@ def must_make_microbatches(
 
 
 def must_split(called: str, model: ModelShape, tensor: int, accelerators: Iterable[Accelerator]) -> None:
-    """So many chips of a slice hold a part each of every matrix. Raises BadField."""
+    """Check that ``tensor`` chips of a slice can each hold an equal part of every matrix. Raises BadField."""
     sizes = [(model.kv_heads, "kv_heads of its model"), (model.intermediate, "intermediate of its model")]
     for size, of in [*sizes, *((each.slice_chips, f"chips of {each.name}") for each in accelerators)]:
         if tensor < 1 or size % tensor:
@@ -57,7 +57,10 @@ def must_split(called: str, model: ModelShape, tensor: int, accelerators: Iterab
 
 
 def must_spread(called: str, model: ModelShape, accelerator: Accelerator, tensor: int) -> None:
-    """The chips of a slice, by groups of ``tensor``, hold equal parts of the hidden dimension. Raises BadField."""
+    """Check that the groups of ``tensor`` chips in a slice can hold equal parts of the hidden dimension.
+
+    Raises BadField.
+    """
     groups = accelerator.slice_chips // tensor
     if model.hidden % groups:
         each = "chips" if tensor == 1 else f"groups of {tensor} chips"
@@ -70,9 +73,9 @@ def must_spread(called: str, model: ModelShape, accelerator: Accelerator, tensor
 def must_fit_memory(
     called: str, size: int, accelerator: Accelerator, what: str = "weights, optimizer state and gradients"
 ) -> None:
-    """size: bytes of it, of which each chip of a slice holds an equal part.
+    """Check that the chips of a slice can hold ``size`` bytes, an equal part on each chip.
 
-    What the activations take depends on much else; without them it is the least that is needed. Raises BadField.
+    This is a lower bound: it leaves out the activations, whose size depends on much else. Raises BadField.
     """
     part, memory = size / accelerator.slice_chips / 1e9, accelerator.memory_gb
     if memory and part > memory:
@@ -86,8 +89,8 @@ def must_fit_memory(
 
 
 def must_hold_weights(called: str, model: ModelShape, vocabulary: int, accelerator: Accelerator) -> None:
-    """For a model that is only asked, in float32. Raises BadField."""
+    """Check that a slice can hold the weights of a model for inference, in float32. Raises BadField."""
     size = 4 * model.parameters(vocabulary)
-    if model.hidden % accelerator.slice_chips:  # each chip has all of it
+    if model.hidden % accelerator.slice_chips:  # then each chip holds the whole model
         size *= accelerator.slice_chips
     must_fit_memory(called, size, accelerator, "its weights")

@@ -1,4 +1,4 @@
-"""What evaluations will measure, as far as their fields tell: names are looked up before anything runs."""
+"""Predict the metrics of evaluations from their fields, to check the names of metrics before anything runs."""
 
 from __future__ import annotations
 
@@ -14,13 +14,16 @@ from operators.evaluate import Evaluate
 from operators.evaluate_tasks import EvaluateTasks
 
 RATES = ("bpb", "final_bpb")
-SHARES = ("accuracy", "choice_probability")  # where there are several choices
+SHARES = ("accuracy", "choice_probability")  # only with several choices
 
 
 @dataclass(frozen=True)
 class Measured:
-    """tasks: metrics. below: prefixes of metrics that lm-evaluation-harness names, of tasks too. loss: of domains.
-    items: what their tasks and references are called."""
+    """The metrics that evaluations will measure.
+
+    tasks: metrics of tasks. below: prefixes of metrics of tasks that lm-evaluation-harness names. loss: metrics of
+    domains. items: the names of tasks and references.
+    """
 
     tasks: tuple[str, ...]
     below: tuple[str, ...]
@@ -28,19 +31,25 @@ class Measured:
     items: frozenset[str]
 
     def of_tasks(self, name: str) -> bool:
-        """Whether a task's metric is called so or, where the name ends in "/", begins so."""
+        """Return whether a task's metric has this name or, if the name ends in "/", this prefix."""
         if name.endswith("/"):
             return bool(fitting(name, [*self.tasks, *self.below]))
         return name in self.tasks or f"{name.rpartition('/')[0]}/" in self.below
 
     def must_hold(self, what: str, name: str) -> None:
-        """Raises BadField, with the nearest name, unless a task's metric or a loss is called so. what: names it."""
+        """Check that a task's metric or a loss has this name. what: the field that names the metric.
+
+        Raises BadField with the nearest name.
+        """
         if not self.of_tasks(name) and not fitting(name, self.loss):
             raise BadField(_not_there(what, name, self, self.loss))
 
 
 def measured_by(evaluations: Iterable[ExecutorStep[Scores]]) -> Measured | None:
-    """Of one run. None where one of them is of another operator, whose names nobody knows before it ran."""
+    """Return the metrics that the evaluations of one run will measure.
+
+    None if one evaluation is of another operator, whose metrics are unknown before it runs.
+    """
     tasks, below, loss, items = list[str](), list[str](), list[str](), set[str]()
     for each in evaluations:
         if isinstance(each, Evaluate):
@@ -67,9 +76,9 @@ def must_be_measured(
     guard: Iterable[str],
     references: Mapping[str, str],
 ) -> None:
-    """Raises BadField, with the nearest name, for what a verdict goes by and the evaluations of a run do not measure.
+    """Check that the evaluations of a run measure every metric that a verdict needs. what: the owner of the fields.
 
-    what: whose fields they are.
+    Raises BadField with the nearest name.
     """
     there = measured_by(evaluations)
     if there is None:
@@ -78,13 +87,16 @@ def must_be_measured(
         if not there.of_tasks(name):
             if fitting(name, there.loss):
                 raise BadField(
-                    f"{what}.primary names {name!r}, which is loss; a verdict goes by tasks: "
+                    f"{what}.primary names {name!r}, which is loss, but a verdict goes by tasks: "
                     f"{_listed(there) or 'none is evaluated, so give an evaluation with tasks={…}'}"
                 )
             raise BadField(_not_there(f"{what}.primary", name, there, ()))
     for name in guard:
         if name in primary:
-            raise BadField(f"{what}: {name!r} is primary and guard; a candidate that loses there is not adopted")
+            raise BadField(
+                f"{what}: {name!r} is both primary and guard; leave it out of guard, because a candidate that loses on "
+                "a primary metric is not adopted"
+            )
         there.must_hold(f"{what}.guard", name)
     for name in (name for pair in references.items() for name in pair):
         if name not in there.items:

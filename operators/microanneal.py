@@ -1,4 +1,4 @@
-"""Microanneal: is this dataset worth including? A short cooldown of one checkpoint on each mixture, and a verdict."""
+"""Microanneal: judge datasets by short cooldowns of one checkpoint, one on each mixture."""
 
 from __future__ import annotations
 
@@ -34,26 +34,26 @@ from operators.start import Fork, OptimizerState
 from operators.train import Milestone, Train, order_of, trained_by
 
 CONTROL = "control"
-DECAYED = 0.5  # of the peak: a checkpoint below it has been cooled down already
+DECAYED = 0.5  # share of the peak rate; a checkpoint below it has been cooled down already
 EVERY_KIND = tuple(KINDS)
-LONGEST = 4096  # tokens of a sequence, where nobody says more
+LONGEST = 4096  # tokens of a sequence, unless seq_len says more
 
-type TokenMix = Mix[Any]  # of token stores; any, because a mixture of Tokenize alone is another type
+type TokenMix = Mix[Any]  # of token stores; Any, because a mixture of Tokenize alone is another type
 
 
 @dataclass(frozen=True, kw_only=True)
 class Microanneal:
     """One run for each arm and seed, its evaluations, and a verdict on each candidate.
 
-    Every run forks from ``base`` with its optimizer state and goes from the learning rate that base was trained at to
-    zero, in a straight line. A published model (PretrainedModel, FolderModel) has no optimizer state, and marin does
-    not know its schedule: give ``peak_lr``, and its runs warm up over a twentieth of their steps. Run k of every arm
-    reads in the order of seed k; only the mixture differs. Another seed, candidate or evaluation makes new runs for
-    that alone. ``verdict`` is the step to name as a result.
+    Every run forks from ``base`` with its optimizer state. Its learning rate decays in a straight line from base's last
+    rate to zero. A published model (PretrainedModel, FolderModel) has no optimizer state, and marin does not know its
+    schedule: give ``peak_lr``, and its runs warm up over a twentieth of their steps. Run k of every arm reads in the
+    order of seed k; only the mixture differs. If you add a seed, a candidate or an evaluation, only its runs are new.
+    ``verdict`` is the step to name as a result.
 
     Raises BadField for a base that is too early in its training or cooled down already, for a cooldown that is too
-    short, for candidates that are no mixtures or the control's, and for names that no evaluation measures. A mixture
-    that would run out of some source is refused by the plan. Procedure and pitfalls: Marin's 8B retrospective,
+    short, for candidates that are no mixtures or equal the control, and for names that no evaluation measures. The plan
+    refuses a mixture that would exhaust a source. Procedure and pitfalls: Marin's 8B retrospective,
     "Interlude: Microannealing", issues 784, 820.
     """
 
@@ -61,26 +61,26 @@ class Microanneal:
     control: TokenMix  # the usual mixture
     candidates: Mapping[str, TokenMix]
     tokens: int  # of each run, rounded up to whole batches
-    evaluations: tuple[ExecutorStep[Scores], ...]  # of any checkpoint; each is made of every run
-    primary: tuple[str, ...]  # metrics of tasks that decide: "gsm/olmes/bpb"
+    evaluations: tuple[ExecutorStep[Scores], ...]  # of any checkpoint; each is repeated for every run
+    primary: tuple[str, ...]  # the task metrics that decide: "gsm/olmes/bpb"
     seeds: int = 3
     margin: float = 0.01  # smaller gains and losses do not matter, in the unit of the metrics
-    guard: Mapping[str, float] = field(default_factory=dict[str, float])  # how much metrics may lose; see Judge
+    guard: Mapping[str, float] = field(default_factory=dict[str, float])  # the most that metrics may lose; see Judge
     references: Mapping[str, str] = field(default_factory=dict[str, str])  # see Judge
     evidence: Mapping[str, ExecutorStep[Report]] = field(default_factory=dict[str, ExecutorStep[Report]])
-    earlier: tuple[Microanneal, ...] = ()  # of this family of checkpoints, for how far seeds spread
+    earlier: tuple[Microanneal, ...] = ()  # of this family of checkpoints, to estimate the spread of seeds
     label: str = "microanneal"
-    parent: Train | None = None  # that made base, where base does not say so itself
-    step: int | None = None  # of base, where that is neither a milestone nor the end of parent
-    max_epochs: float = 4.0  # over a source, base's own reading included
+    parent: Train | None = None  # the training that made base, if base does not name it
+    step: int | None = None  # the optimizer step of base, if base is neither a milestone nor the end of parent
+    max_epochs: float = 4.0  # over a source, together with base's own reading
     allow_starved: tuple[str, ...] = ()  # of any arm
-    earliest: float = 0.5  # share of the parent's steps that base has behind it
+    earliest: float = 0.5  # share of the parent's steps that base must have done
     shortest: float = 0.25  # tokens a parameter: 2 billion for 8 billion, which is "usually too short"
-    most_gap: float | None = None  # between the form of evaluation and batches, see Inspect; None: no bound
-    resources: Resources | None = None  # as the parent's
-    peak_lr: float | None = None  # of a published base, which does not say at which rate it was trained
-    batch: int = 64  # sequences a step, of a published base
-    seq_len: int | None = None  # tokens of a sequence, of a published base; None for its own length, at most 4,096
+    most_gap: float | None = None  # between the format of evaluation text and batches, see Inspect; None: no bound
+    resources: Resources | None = None  # None: the parent's
+    peak_lr: float | None = None  # for a published base, whose learning rate marin does not know
+    batch: int = 64  # sequences a step, for a published base
+    seq_len: int | None = None  # tokens of a sequence, for a published base; None for its own length, at most 4,096
 
     def __post_init__(self) -> None:
         if isinstance(self.candidates, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
@@ -115,12 +115,12 @@ class Microanneal:
 
     @cached_property
     def trainings(self) -> dict[str, tuple[Train, ...]]:
-        """By arm, a run for each seed."""
+        """Return by arm a run for each seed."""
         return {arm: tuple(self._run(arm, number) for number in range(self.seeds)) for arm in self.mixtures}
 
     @cached_property
     def scores(self) -> Runs:
-        """By arm and seed, each evaluation of its run."""
+        """Return by arm and seed each evaluation of its run."""
         return {
             arm: tuple(
                 tuple(
@@ -134,7 +134,7 @@ class Microanneal:
 
     @cached_property
     def inspections(self) -> dict[str, Inspect]:
-        """By arm, some of its first run's batches beside what it is evaluated on."""
+        """Return by arm an Inspect of some batches of its first run, beside the evaluation's items."""
         asked = [each for each in self.evaluations if isinstance(each, Evaluate) and each.tasks]
         if not asked:
             return {}
@@ -152,33 +152,33 @@ class Microanneal:
 
     @cached_property
     def _askable(self) -> CheckTasks:
-        """Of no task, too: a training that waits for it stays what it is when the first task is added."""
+        """Return the check of the tasks, even of no task, so that a first task added later changes no training."""
         return CheckTasks.of(self.evaluations, self.label)
 
     @cached_property
     def _parent(self) -> Train:
         published = isinstance(self.base, PretrainedModel | FolderModel)
         if (self.peak_lr is not None) is not published:
-            said = "does not say at which learning rate it was trained; give peak_lr=1e-4, say"
-            why = said if published else "says itself at which learning rate it was trained; leave peak_lr out"
+            said = "does not give its last learning rate; give one, such as peak_lr=1e-4"
+            why = said if published else "gives its own last learning rate; leave peak_lr out"
             raise BadField(f"{self.label}: {self.base.name} {why}")
         found = self._first_cooldown if published else self.parent or trained_by(self.base)
         if found is None:
             raise BadField(
-                f"{self.label}: {self.base.name} does not say by which training it was made, so its learning rate is "
-                "not known; give parent=Train(…)"
+                f"{self.label}: {self.base.name} does not name the training that made it, so marin does not know its "
+                "learning rate; give parent=Train(…)"
             )
         return found
 
     @property
     def _first_cooldown(self) -> Train:
-        """The first run of the control on a published model, which the others differ from in mixture and seed."""
+        """Return the control's first run on a published model; the other runs differ in mixture and seed."""
         base = self.base
         assert isinstance(base, PretrainedModel | FolderModel)
         assert self.peak_lr is not None
         if base.shape is None or base.vocabulary is None:
             raise BadField(
-                f"{self.label}: {base.name} does not say its shape and vocabulary, by which its runs are built; give "
+                f"{self.label}: {base.name} gives no shape and vocabulary, and its runs need them; give "
                 "both (`marin new model` writes them)"
             )
         seq_len = self.seq_len or min(base.shape.seq_len, LONGEST)
@@ -210,7 +210,7 @@ class Microanneal:
 
     @property
     def _rate(self) -> float:
-        """The learning rate that base was trained at."""
+        """Return base's last learning rate."""
         return self._parent.schedule.learning_rate(self._first - 1, self._parent.optimizer.peak_lr)
 
     def _run(self, arm: str, number: int) -> Train:
@@ -247,7 +247,7 @@ class Microanneal:
         for arm, mix in self.mixtures.items():
             if not isinstance(mix, Mixture | ByTokens | Blended):  # pyright: ignore[reportUnnecessaryIsInstance]
                 raise BadField(
-                    f"{self.label}: {arm} is a {type(mix).__name__}; candidates differ in the mixture alone, so give a "
+                    f"{self.label}: {arm} is a {type(mix).__name__}; candidates differ only in the mixture, so give a "
                     "mixture: blend((0.7, control), (0.3, new))"
                 )
 
@@ -259,7 +259,7 @@ class Microanneal:
         names = dict[bytes, str]()
         for arm, mix in self.mixtures.items():
             if (other := names.setdefault(encode(mix, arm, []), arm)) != arm:
-                raise BadField(f"{self.label}: {arm} is the mixture of {other}; every arm needs another one")
+                raise BadField(f"{self.label}: {arm} has the same mixture as {other}; give every arm its own mixture")
 
         every = {source_name(source) for mix in (*self.mixtures.values(), *self._parent.data.mixtures.values())
                  for source in mix.sources}  # fmt: skip
@@ -280,15 +280,15 @@ class Microanneal:
             return
         if first < self.earliest * parent.end_step:
             raise BadField(
-                f"{self.label}: {self.base.name} is at step {first:,} of the {parent.end_step:,} of {parent.called()}: "
-                f"too early for a cooldown to tell of the final model; wanted {self.earliest:.0%} or more, or earliest="
-                f"{first / parent.end_step:.2g} if that is meant"
+                f"{self.label}: {self.base.name} is at step {first:,} of the {parent.end_step:,} of {parent.called()}, "
+                f"too early for a cooldown to predict the final model; wanted {self.earliest:.0%} of the steps or more. "
+                f"If this step is intended, give earliest={first / parent.end_step:.2g}"
             )
         peak = parent.optimizer.peak_lr
         rates = [parent.schedule.learning_rate(max(step, 0), peak) for step in (first - 2, first - 1)]
         if rates[1] > rates[0] * (1 + 1e-9):
             raise BadField(
-                f"{self.label}: {self.base.name} is in a warmup of its learning rate; take a checkpoint after it"
+                f"{self.label}: {self.base.name} is in a warmup of its learning rate; take a checkpoint after the warmup"
             )
         if rates[1] < DECAYED * peak:
             raise BadField(
@@ -301,13 +301,14 @@ class Microanneal:
         if self.tokens < self.shortest * parameters:
             raise BadField(
                 f"{self.label}: {self.tokens:,} tokens for {parameters:,} parameters, {self.tokens / parameters:.2g} "
-                f"a parameter: too short for tasks to show what data does; wanted {self.shortest:g} or more, that is "
-                f"{int(self.shortest * parameters):,}, or shortest={self.tokens / parameters:.2g} if that is meant"
+                f"a parameter, are too few for tasks to show an effect of data; wanted {self.shortest:g} a parameter or "
+                f"more, here {int(self.shortest * parameters):,} tokens. If this length is intended, give "
+                f"shortest={self.tokens / parameters:.2g}"
             )
 
 
 def _at_rate(optimizer: Optimizer, rate: float) -> Optimizer:
-    """Muon's other rate in proportion."""
+    """Return the optimizer at another peak rate, with Muon's second rate in proportion."""
     if isinstance(optimizer, Muon):
         return replace(optimizer, peak_lr=rate, adam_lr=optimizer.adam_lr * rate / optimizer.peak_lr)
     return replace(optimizer, peak_lr=rate)

@@ -1,4 +1,4 @@
-"""NearDedup: documents that are almost an earlier one, or contained in one, go."""
+"""NearDedup: remove documents that nearly repeat an earlier document, or that an earlier document contains."""
 
 from __future__ import annotations
 
@@ -14,13 +14,15 @@ SUMMARY = "near_dedup.json"
 
 
 class NearDedup(ExecutorStep[Documents], op="near-dedup", version=2):
-    """Each text once, almost-copies counted as copies, the first by order kept.
+    """Each text once: of near copies, the first in order stays.
 
-    The sidecar says of which document each removed one is a copy, and how similar they are; near_dedup.json sums up.
-    against: copies of what is in these go, too: sources that are preferred, the first the most; they stay as they are.
-    Four tasks a shard of text and one a bucket; those that are done stay done when the step is killed. Memory of a
-    task: .3 GB and 2 bytes a byte of its shard, or of a bucket 1.2 GB; of the step itself, 8 bytes for each document
-    that goes. Work in progress: 1.2 bytes a byte of text.
+    The sidecar names for each removed document the document that it copies, and their similarity; near_dedup.json sums
+    up. against: preferred sources, the most preferred first. The step also removes copies of their documents, and
+    leaves these sources as they are.
+
+    Four tasks for each shard of text and one for each bucket; finished tasks stay when the step is killed. Memory of a
+    task: .3 GB and 2 bytes for each byte of its shard, or 1.2 GB for a bucket. Memory of the step itself: 8 bytes for
+    each removed document. Work in progress: 1.2 bytes for each byte of text.
     Raises OverRemoval if more than max_removed of the documents go.
     """
 
@@ -33,7 +35,9 @@ class NearDedup(ExecutorStep[Documents], op="near-dedup", version=2):
         if not 0 <= self.max_removed <= 1:
             raise BadField(f"NearDedup.max_removed is {self.max_removed}; wanted a fraction from 0 to 1")
         if self.documents in self.against:
-            raise BadField(f"NearDedup: {self.documents.name} is compared against itself, and nothing would stay")
+            raise BadField(
+                f"NearDedup.against holds {self.documents.name} itself, so nothing would stay; take it out of against"
+            )
 
     def expected_size(self, inputs: Mapping[ExecutorStep[Any], Size]) -> Size | None:
         return inputs.get(self.documents)  # at most
@@ -67,5 +71,5 @@ class NearDedup(ExecutorStep[Documents], op="near-dedup", version=2):
         removed = sum(shard.seen - shard.documents for shard in written)
         summary = {"compared_pairs": compared, "crowded_keys": crowded, "removed": removed}
         ctx.out.write_text(SUMMARY, json.dumps(summary, indent=1, sort_keys=True) + "\n")
-        ctx.log(f"{compared:,} pairs compared; at {crowded:,} keys only with the first documents that have them")
+        ctx.log(f"{compared:,} pairs compared; for {crowded:,} crowded keys, only with the first documents of the key")
         return remaining(self.name, self.documents.name, written, self.max_removed, ctx.out, ctx.log)

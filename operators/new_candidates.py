@@ -1,4 +1,4 @@
-"""From a dataset that is in no experiment yet to its microannealing: what `marin microanneal` writes and runs."""
+"""Build the microannealing of a dataset that is in no experiment yet; `marin microanneal` writes and runs it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ type Evaluation = Evaluate | EvaluateTasks
 
 @dataclass(frozen=True, kw_only=True)
 class Candidate:
-    """Text: a folder, file, glob or URL as TextFiles reads it, or a dataset of the hub at one commit."""
+    """The text of a candidate: a folder, file, glob or URL for TextFiles, or a dataset of the hub at one commit."""
 
     path: str = ""
     repo: str = ""
@@ -37,7 +37,7 @@ class Candidate:
 
     def documents(self, label: str) -> ExecutorStep[Documents]:
         if bool(self.path) == bool(self.repo):
-            raise BadField(f"candidate {label}: give either path or repo, with a revision")
+            raise BadField(f"candidate {label}: give either path, or repo with a revision")
         if self.path:
             return TextFiles(path=self.path, text_field=self.text_field, label=label)
         files = HuggingFace(repo=self.repo, revision=self.revision, patterns=self.patterns, label=label)
@@ -56,15 +56,16 @@ def microanneal_of(
     label: str = "microanneal",
     **settings: Any,
 ) -> Experiment:
-    """The experiment that judges these candidates for a checkpoint of ``origin``.
+    """Return the experiment that judges these candidates for a checkpoint of ``origin``.
 
     checkpoint: a step of origin, by name, label or identity. The control is the mixture that its training read last.
-    share: of each candidate in it. Text of a candidate is taken through exact deduplication and decontamination against
-    the evaluation's items, and tokenized as the training's was. Evaluations are those of the checkpoint, or of the
-    first of origin that has tasks; of tasks of lm-evaluation-harness those that primary names are decontaminated
-    against, with all that is downloaded of their data. tokens: None for one a parameter. primary: () for bits per byte
-    of every task of Evaluate in its last format. settings: further fields of Microanneal.
-    Raises UnknownStep for a checkpoint that origin does not have, BadField where it lacks what a verdict needs.
+    share: the share of each candidate in its mixture. The text of a candidate goes through exact deduplication and
+    decontamination against the evaluation's items; then it is tokenized as the training's text was.
+    The evaluations are the checkpoint's own, or else the evaluations of the first checkpoint of origin that has tasks.
+    Of tasks of lm-evaluation-harness, decontamination uses those that primary names, with all their downloaded data.
+    tokens: None for one token a parameter. primary: () for bits per byte of every task of Evaluate in its last format.
+    settings: further fields of Microanneal.
+    Raises UnknownStep for a checkpoint that origin does not have, BadField if origin lacks something for a verdict.
     """
     if not 0 < share < 1:
         raise BadField(f"{label}: the share of a candidate is {share}; wanted more than 0 and less than 1, 0.3 say")
@@ -111,16 +112,17 @@ def microanneal_published(
     label: str = "microanneal",
     **settings: Any,
 ) -> Experiment:
-    """The experiment that judges these candidates for a published model, which says its shape and vocabulary.
+    """Return the experiment that judges these candidates for a published model, which gives its shape and vocabulary.
 
     control: ordinary text like the model's own. questions: by task, a file of JSON lines with ``question`` and
-    ``answer``, as ReadItems reads it. Text is deduplicated, freed of the questions and tokenized by the model's own
-    tokenizer. bos: each text begins with the token that the tokenizer puts first. Others: as of ``microanneal_of``.
+    ``answer``, as ReadItems reads it. Text is deduplicated, decontaminated against the questions, and tokenized by the
+    model's own tokenizer. bos: each text begins with the token that the tokenizer puts first. The other arguments: as
+    for ``microanneal_of``.
     """
     if not 0 < share < 1:
         raise BadField(f"{label}: the share of a candidate is {share}; wanted more than 0 and less than 1, 0.3 say")
     if model.shape is None or model.vocabulary is None:
-        raise BadField(f"{label}: {model.name} does not say its shape and vocabulary; `marin new model` writes them")
+        raise BadField(f"{label}: {model.name} gives no shape and vocabulary; `marin new model` writes them")
     items = {
         name: ReadItems(files=FsspecFiles(urls=(path,), label=name), label=name) for name, path in questions.items()
     }
@@ -156,7 +158,7 @@ def microanneal_published(
 
 
 def _checkpoint(origin: Experiment, name: str) -> Milestone | Train:
-    """Raises UnknownStep."""
+    """Return the checkpoint of that name, label or identity. Raises UnknownStep."""
     there = [step for step in origin.steps() if isinstance(step, Milestone | Train)]
     for step in there:
         if name in (step.name, step.label) or (len(name) >= 12 and step.identity.startswith(name)):
@@ -166,7 +168,7 @@ def _checkpoint(origin: Experiment, name: str) -> Milestone | Train:
 
 
 def _evaluations(origin: Experiment, base: ExecutorStep[Any]) -> tuple[Evaluation, ...]:
-    """Raises BadField for an experiment without tasks."""
+    """Return the evaluations of the base, or of another checkpoint. Raises BadField if no evaluation has tasks."""
     there = [step for step in origin.steps() if isinstance(step, Evaluate | EvaluateTasks) and step.tasks]
     there.sort(key=lambda step: step.checkpoint != base)
     if not there:
@@ -178,7 +180,7 @@ def _evaluations(origin: Experiment, base: ExecutorStep[Any]) -> tuple[Evaluatio
 
 
 def _items(evaluations: tuple[Evaluation, ...], primary: tuple[str, ...]) -> tuple[ExecutorStep[Items], ...]:
-    """That no text of a candidate may hold. Raises BadField if nothing is named that decides."""
+    """Return the items that no text of a candidate may hold. Raises BadField if primary is empty."""
     tasks = [name for each in evaluations if isinstance(each, EvaluateTasks) for name in each.tasks]
     if not primary:
         raise BadField(f"name what decides among {', '.join(sorted(tasks))}: primary=('{sorted(tasks)[0]}/acc',), say")
@@ -197,12 +199,15 @@ def _tokens(
 ) -> ExecutorStep[Tokens]:
     like = next((source for source in usual if isinstance(source, Tokenize)), None)
     if like is None:
-        raise BadField(f"candidate {name}: the training reads no Tokenize, so nobody knows how its text was tokenized")
+        raise BadField(
+            f"candidate {name}: the training reads no output of Tokenize, so marin does not know the tokenizer of its "
+            "text; take a training on Tokenize steps"
+        )
     clean = _clean(name, candidate, items)
     return Tokenize(documents=clean, tokenizer=like.tokenizer, bos=like.bos, label=name)
 
 
 def _clean(name: str, candidate: Candidate, items: tuple[ExecutorStep[Items], ...]) -> Decontaminate:
-    """Its text without exact copies and without the items."""
+    """Return the candidate's text without exact copies and without the items."""
     once = ExactDedup(documents=candidate.documents(name), label=name)
     return Decontaminate(documents=once, against=items, label=name)

@@ -1,4 +1,4 @@
-"""Paragraphs: the paragraphs of documents as documents of their own, to score short texts or how a text ends."""
+"""Paragraphs: make each paragraph a document of its own, to score short texts or the effect of a text's ending."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 
 
 class Paragraphs(ExecutorStep[Documents], op="paragraphs"):
-    """Each paragraph of at least so many characters, without the space at its ends, and with ``ending`` after it.
+    """Each paragraph of at least ``least`` characters, stripped of space at its ends, and with ``ending`` after it.
 
-    ``ending=" "`` shows what a model makes of texts that end in a space, as some of Paloma's c4_en do.
+    ``ending=" "`` shows the loss on texts that end in a space, as some texts of Paloma's c4_en do.
     """
 
     documents: ExecutorStep[Documents]

@@ -1,4 +1,4 @@
-"""A run as a list of phases: each on its own recipe, data and machines, and each begun where the one before ended."""
+"""Cut a run into phases, each with its own recipe, data and machines; a phase begins where the one before ended."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from operators.train import Milestone, Train
 
 @dataclass(frozen=True, kw_only=True)
 class Phase:
-    """A stretch of a run, up to the optimizer step ``until``. What is None is as in the phase before.
+    """A stretch of a run, up to the optimizer step ``until``. A field that is None keeps the value of the phase before.
 
-    schedule, data, batch: by step of the whole run, so they only change where the plan did. model: another
-    architecture is a warm start. clip_history: a step of this run, whose checkpoint the clip takes its history from.
-    label: of its training, instead of the run's with the step that it begins at.
+    schedule, data, batch: by step of the whole run; give them only if the plan itself changed. model: another
+    architecture is a warm start. clip_history: a step of this run; the clip takes its history from the checkpoint of
+    that step. label: the label of the phase's training; "" for the run's label with the phase's first step.
     """
 
     until: int
@@ -53,21 +53,22 @@ class PhasedRun:
         return self.trainings[-1]
 
     def at(self, step: int, *, lifetime: Lifetime = FOREVER) -> Milestone:
-        """The checkpoint after ``step`` optimizer steps, of the phase that makes the last of them."""
+        """Return the checkpoint after ``step`` optimizer steps, from the phase that makes step ``step``."""
         run = next((run for run in self.trainings if run.first_step < step <= run.end_step), self.last)
         return run.at(step, lifetime=lifetime)
 
 
 def phased(run: Train, phases: Sequence[Phase]) -> PhasedRun:
-    """``run`` cut into phases, the last of which ends where it does; without any it is one.
+    """Return ``run`` cut into phases. The last phase must end where the run ends; without phases the run is one phase.
 
-    Raises BadField for phases that do not follow each other, and what Train raises.
+    Raises BadField for phases that do not follow each other, and the errors of Train.
     """
     if not phases:
         return PhasedRun((run,))
     if phases[-1].until != run.end_step:
         raise BadField(
-            f"{run.called()}: its phases end at step {phases[-1].until}, the run at {run.end_step}; make them one"
+            f"{run.called()}: its phases end at step {phases[-1].until}, but the run ends at {run.end_step}; wanted "
+            "the same step"
         )
     trainings: list[Train] = []
     for phase in phases:

@@ -1,4 +1,4 @@
-"""PretrainedModel, FolderModel: the weights of a published model, or of a folder, as a checkpoint."""
+"""PretrainedModel, FolderModel: import the weights of a published model, or of a folder, as a checkpoint."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json")
 
 
 class PretrainedModel(ExecutorStep[Checkpoint], op="pretrained-model", isolated=True):
-    """The weights of a Hugging Face repository at one commit, as a checkpoint that everything here reads.
+    """The weights of a Hugging Face repository at one commit, as a checkpoint for every step that takes one.
 
-    repo: "owner/name". revision: a commit, 40 hex digits; branches move and are refused. shape, vocabulary: of the
-    model, so that a training that begins with it can be checked and priced before anything is downloaded; both are
-    compared with config.json. ``marin new model hf:OWNER/NAME@COMMIT`` writes them down. vocabulary counts the rows of
-    the embedding, which may be more than the tokenizer has entries.
+    repo: "owner/name". revision: a commit, 40 hex digits; a branch can move, so marin refuses it. shape, vocabulary:
+    give both, and marin can check and price a training from this model before it downloads anything. The step compares
+    them with config.json. ``marin new model hf:OWNER/NAME@COMMIT`` writes them down. vocabulary counts the rows of the
+    embedding, which may be more than the entries of the tokenizer.
 
-    Reads Llama, Mistral, Qwen 2.5, Qwen 3 and OLMo 2 from safetensors; the logits of each equal those of transformers
-    within 1e-4 (tests/training/published). config.json comes first: another architecture, or a field that may change
-    the arithmetic, is refused before the weights are downloaded. Memory: one mapped file and twice the largest tensor
-    in float32, whatever the size of the model: 358 MiB for 662 M parameters in shards of 113 MiB, in 11 s
-    (benchmarks/training/import_memory.py).
+    Reads Llama, Mistral, Qwen 2.5, Qwen 3 and OLMo 2 from safetensors. The logits of each equal the logits of
+    transformers within 1e-4 (tests/training/published). The step reads config.json first. It refuses another
+    architecture, or a field that may change the arithmetic, before it downloads the weights. Memory, for a model of any
+    size: one mapped file and twice the largest tensor in float32. Measured: 358 MiB for 662 M parameters in shards of
+    113 MiB, in 11 s (benchmarks/training/import_memory.py).
 
-    The checkpoint has weights alone: begin with ``Fork(model, optimizer_state=OptimizerState.FRESH)``. The text that
-    the model read and its schedule are not known.
+    The checkpoint has only weights: begin with ``Fork(model, optimizer_state=OptimizerState.FRESH)``. marin does not
+    know the text that the model read, or its schedule.
     """
 
     repo: str
@@ -60,10 +60,10 @@ class PretrainedModel(ExecutorStep[Checkpoint], op="pretrained-model", isolated=
 
 
 class FolderModel(ExecutorStep[Checkpoint], op="folder-model", isolated=True):
-    """The weights of a folder, as ``save_pretrained`` of transformers writes them: see PretrainedModel.
+    """The weights of a folder that ``save_pretrained`` of transformers wrote; see PretrainedModel.
 
-    path: of the folder, absolute or a URL, with config.json, safetensors, tokenizer.json and tokenizer_config.json. A
-    file that is changed later is drift.
+    path: the folder, as an absolute path or a URL. It holds config.json, safetensors, tokenizer.json and
+    tokenizer_config.json. A file that changes later shows as drift.
     """
 
     path: str
@@ -91,7 +91,7 @@ class FolderModel(ExecutorStep[Checkpoint], op="folder-model", isolated=True):
 
 
 def is_its_tokenizer(model: PretrainedModel | FolderModel, tokenizer: ExecutorStep[Tokenizer]) -> bool:
-    """Whether a tokenizer is a model's own, with any end of documents; True where nothing tells."""
+    """Return whether a tokenizer is the model's own, with any end of documents; True if nothing tells."""
     if isinstance(model, PretrainedModel) and isinstance(tokenizer, PretrainedTokenizer):
         return (tokenizer.repo, tokenizer.revision) == (model.repo, model.revision)
     if isinstance(model, FolderModel) and isinstance(tokenizer, FolderTokenizer):
@@ -100,26 +100,26 @@ def is_its_tokenizer(model: PretrainedModel | FolderModel, tokenizer: ExecutorSt
 
 
 class _Files(Protocol):
-    """The files of a model. where: what errors call it."""
+    """The files of a model. where: the model's name in error messages."""
 
     where: str
 
     def read(self, name: str) -> bytes:
-        """A small file. Raises InputError if it is not there."""
+        """Return a small file. Raises InputError if it is not there."""
         ...
 
     def sizes(self) -> dict[str, int]:
-        """Bytes of each file, by name."""
+        """Return the bytes of each file, by name."""
         ...
 
     def licence(self) -> str | None: ...
 
     def on_disk(self, name: str) -> AbstractContextManager[Path]:
-        """A file, on a local disk."""
+        """Return a context in which the file is on a local disk."""
         ...
 
     def kept_bytes(self, names: list[str]) -> int:
-        """Bytes that the state will hold of these files, besides what it holds already."""
+        """Return the bytes that these files will add to the state."""
         ...
 
 
@@ -209,8 +209,8 @@ def _import(name: str, ctx: Context, files: _Files, shape: ModelShape | None, vo
     tokenizer = _tokenizer(files, ctx.state)
     if tokenizer.vocabulary > config.rows:
         raise TokenizerMismatch(
-            f"{files.where}: its tokenizer has {tokenizer.vocabulary:,} entries and its embedding {config.rows:,} "
-            "rows, so some tokens have none; take the tokenizer of the model"
+            f"{files.where}: its tokenizer has {tokenizer.vocabulary:,} entries and its embedding only "
+            f"{config.rows:,} rows, so some tokens have no row; take the tokenizer of the model"
         )
     _must_have_room(ctx, config, files.kept_bytes(names))
     facts = Facts(
@@ -265,7 +265,7 @@ def _tokenizer(files: _Files, state: Directory) -> LoadedTokenizer:
 
 
 def _must_have_room(ctx: Context, config: PublishedConfig, kept: int) -> None:
-    """Before the weights are downloaded. kept: bytes of them that the state will hold until the step is committed."""
+    """Check before the download that the disk has room. kept: bytes of weights in the state until the commit."""
     import shutil
 
     if not ctx.out.is_local:
@@ -275,8 +275,8 @@ def _must_have_room(ctx: Context, config: PublishedConfig, kept: int) -> None:
     if free < needed:
         raise StoreFull(
             f"{ctx.out.url}: the model takes {needed / 2**20:,.1f} MiB until it is committed, and the disk has "
-            f"{free / 2**20:,.1f} MiB left; free some (marin gc) or move the store. Only its configuration and "
-            "tokenizer were read, no weights"
+            f"{free / 2**20:,.1f} MiB left; free some (marin gc) or move the store. The step has read only the "
+            "configuration and the tokenizer, no weights"
         )
 
 

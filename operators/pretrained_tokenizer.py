@@ -1,4 +1,4 @@
-"""PretrainedTokenizer, FolderTokenizer: the tokenizer of a published model at a pinned revision, or one of your own."""
+"""PretrainedTokenizer, FolderTokenizer: use the tokenizer of a published model at a pinned revision, or your own."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from operators.text_files import must_be_absolute
 class PretrainedTokenizer(ExecutorStep[Tokenizer], op="pretrained-tokenizer"):
     """tokenizer.json and tokenizer_config.json of a Hugging Face repository.
 
-    repo: "owner/name". revision: a commit, 40 hex digits; branches move and are refused.
-    vocabulary: the most entries that it has, so that a training with fewer is refused before anything is downloaded.
-    eos: another token that ends documents. Tokenizers of chat models name the end of a turn, which a chat holds many
-    times: with ``eos="<|endoftext|>"`` Qwen's chats stay whole.
+    repo: "owner/name". revision: a commit, 40 hex digits; a branch can move, so marin refuses it.
+    vocabulary: the most entries that the tokenizer has; marin then refuses a training with fewer before it downloads
+    anything. eos: another token to end documents. Tokenizers of chat models name the end of a turn, which a chat holds
+    many times. With ``eos="<|endoftext|>"`` Qwen's chats stay whole.
     """
 
     repo: str = formerly("repository")
@@ -34,14 +34,14 @@ class PretrainedTokenizer(ExecutorStep[Tokenizer], op="pretrained-tokenizer"):
 
 
 class FolderTokenizer(ExecutorStep[Tokenizer], op="folder-tokenizer", version=1):
-    """tokenizer.json and tokenizer_config.json of a folder, as ``save_pretrained`` of transformers writes them, or a
-    tokenizer.json alone.
+    """The tokenizer of a folder: tokenizer.json and tokenizer_config.json, or a tokenizer.json alone.
 
-    path: of the folder, or of its ``tokenizer.json``, absolute or a URL. The files are copied; one that is changed
-    later is drift. vocabulary: as above. eos: the token that ends a document, where the file comes alone; without it
-    the one of marin.data.tokenizer.ENDS that the file has.
-    Raises InputError if a file is missing, or if nobody says which token ends a document; GarbledDocument if they are
-    no tokenizer with an eos token.
+    path: the folder, as ``save_pretrained`` of transformers writes it, or its ``tokenizer.json``; absolute or a URL.
+    The step copies the files; a file that changes later shows as drift. vocabulary: as for PretrainedTokenizer. eos:
+    the token that ends a document, only for a tokenizer.json alone. Without eos, the step takes the token of
+    marin.data.tokenizer.ENDS that the file has.
+    Raises InputError if a file is missing, or if nothing says which token ends a document; GarbledDocument if the
+    files are no tokenizer with an eos token.
     """
 
     path: str
@@ -53,8 +53,8 @@ class FolderTokenizer(ExecutorStep[Tokenizer], op="folder-tokenizer", version=1)
         must_be_absolute("FolderTokenizer.path", self.path, beside)
         if self.eos and not self._alone:
             raise BadField(
-                f"FolderTokenizer.eos is {self.eos!r}, but {self.path} is a folder, whose tokenizer_config.json says "
-                "it; give the path of tokenizer.json itself, or leave eos out"
+                f"FolderTokenizer.eos is {self.eos!r}, but {self.path} is a folder, whose tokenizer_config.json names "
+                "eos; give the path of tokenizer.json itself, or leave eos out"
             )
 
     def outside(self) -> dict[str, str]:
@@ -84,7 +84,7 @@ class FolderTokenizer(ExecutorStep[Tokenizer], op="folder-tokenizer", version=1)
 
 
 def must_be_commit(step: str, repo: str, revision: str) -> None:
-    """Raises BadField unless the two name one commit of a repository."""
+    """Check that repo and revision name one commit of a repository. Raises BadField."""
     if not re.fullmatch(r"[\w.-]+/[\w.-]+", repo):
         raise BadField(f"{step}.repo is {repo!r}, wanted 'owner/name'")
     if not re.fullmatch(r"[0-9a-f]{40}", revision):
@@ -95,7 +95,9 @@ def must_be_commit(step: str, repo: str, revision: str) -> None:
 
 
 def _as_declared(step: ExecutorStep[Tokenizer], most: int | None, made: Tokenizer) -> Tokenizer:
-    """Raises InputError for more entries than trainings were told of."""
+    """Return the tokenizer. Raises InputError if it has more entries than the step declares to trainings."""
     if most is not None and made.vocabulary > most:
-        raise InputError(f"{step.name}: it has {made.vocabulary:,} entries, vocabulary says {most:,}; correct that")
+        raise InputError(
+            f"{step.name}: the tokenizer has {made.vocabulary:,} entries, vocabulary says {most:,}; correct vocabulary"
+        )
     return made

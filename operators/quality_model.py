@@ -1,4 +1,4 @@
-"""TrainClassifier, Score, Select: a quality model from examples, its judgement of every document, the best of them."""
+"""TrainClassifier, Score, Select: train a quality model on examples, score every document, keep the best documents."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ if TYPE_CHECKING:
     from marin.data.dropped import Dropped, Sieved
 
 LEAST_HELD_OUT = 10  # examples of each side
-BATCH = 256  # documents that are scored at once
+BATCH = 256  # documents scored at once
 
 
 class TrainClassifier(ExecutorStep[Classifier], op="train-classifier", version=1):
     """A model that tells the good documents from the bad ones.
 
-    held_out: share of the examples, chosen by their texts, that it is not trained on and its separation is measured
-    with. least_separation: raises NothingLearned below it, because scores of such a model say nothing.
-    Raises InputError if a side has fewer than 10 examples that are held out.
+    held_out: share of the examples that are held out of the training, chosen by their texts, to measure the model's
+    separation. least_separation: the step raises NothingLearned below this separation, because the scores would mean
+    nothing. Raises InputError if a side has fewer than 10 held-out examples.
     """
 
     good: tuple[ExecutorStep[Documents], ...]
@@ -57,20 +57,19 @@ class TrainClassifier(ExecutorStep[Classifier], op="train-classifier", version=1
         if min(map(len, asked)) < LEAST_HELD_OUT:
             raise InputError(
                 f"{self.name}: {len(asked[0])} good and {len(asked[1])} bad examples are held out; wanted at least "
-                f"{LEAST_HELD_OUT} of each: give more examples, or raise held_out"
+                f"{LEAST_HELD_OUT} of each; give more examples, or raise held_out"
             )
         apart = separation(*(model.scores(each) for each in asked))
         if apart < self.least_separation:
             raise NothingLearned(
-                f"{self.name}: of documents that it has not seen, a good one scores above a bad one in {apart:.1%} of "
-                f"pairs, where chance is 50%; wanted {self.least_separation:.1%}. Give more examples, or ones that "
-                "differ more"
+                f"{self.name}: a good document scores above a bad one in {apart:.1%} of held-out pairs, and chance is "
+                f"50%; wanted {self.least_separation:.1%}. Give more examples, or good and bad ones that differ more"
             )
         return Classifier(good=good, bad=bad, separation=round(apart, 4))
 
 
 class Score(ExecutorStep[DocumentScores], op="score", version=1):
-    """The logarithm of the odds that each document is good, by the model: 0 where it may as well be bad."""
+    """The model's logarithm of the odds that each document is good; at 0, good and bad are equally likely."""
 
     documents: ExecutorStep[Documents]
     classifier: ExecutorStep[Classifier]
@@ -103,11 +102,11 @@ def _score_shard(work: tuple[Directory, Directory, str], out: Directory) -> dict
 
 
 class Select(ExecutorStep[Documents], op="select", version=1):
-    """Documents by their scores: the best ``fraction`` of them, or those with ``least`` <= score < ``below``.
+    """Documents chosen by their scores: the best ``fraction``, or all with ``least`` <= score < ``below``.
 
-    Of documents with the score at the limit all are kept, so it may be more than the fraction. What goes is counted as
-    "low_score" or "high_score", with its score in the sidecar. Raises InputChanged if the scores are of other
-    documents, OverRemoval if nothing stays.
+    The step keeps all documents with the score at the limit, so it may keep more than the fraction. It counts removed
+    documents as "low_score" or "high_score", and their scores are in the sidecar. Raises InputChanged if the scores
+    belong to other documents, OverRemoval if nothing stays.
     """
 
     documents: ExecutorStep[Documents]
@@ -141,7 +140,7 @@ class Select(ExecutorStep[Documents], op="select", version=1):
             for part in ctx.map(count_scores, [(scores, name) for name in names]):
                 counts.update(part)
             least = least_of_top(counts, self.fraction)
-            ctx.log(f"scores from {least} on are kept")
+            ctx.log(f"keeping documents with scores of at least {least}")
         work = [(inputs, scores, name, least, self.below) for name in names]
         written = ctx.write_shards(_select_shard, work, Sieved)
         return remaining(self.name, self.documents.name, written, 1 - 1e-12, ctx.out, ctx.log)

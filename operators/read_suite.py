@@ -1,4 +1,4 @@
-"""ReadSuite: an evaluation suite as it was published, as items that text is decontaminated against."""
+"""ReadSuite: read a published evaluation suite as items for decontamination."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from marin.errors import GarbledDocument
 
 
 class ReadSuite(ExecutorStep[Items], op="read-suite", version=1):
-    """The items of downloaded files with whatever fields they have: MMLU, BBH, HellaSwag, HumanEval, AGIEval, ARC …
+    """The items of downloaded files, whose fields may have many names: MMLU, BBH, HellaSwag, HumanEval, AGIEval, ARC …
 
-    The question, the answer and the choices are known by the names of their fields, see marin.evaluation.published.
-    For Decontaminate and the like; what Evaluate takes is read by ReadItems. Raises GarbledDocument for a record
-    without a question, and if there is no file that can be read.
+    The step finds the question, the answer and the choices by the names of their fields; marin.evaluation.published
+    lists these names. Use the items for Decontaminate and Exposure; for Evaluate, read items with ReadItems. Raises
+    GarbledDocument for a record without a question, and if there is no file that it can read.
     """
 
     files: ExecutorStep[RawFiles]

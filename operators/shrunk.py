@@ -1,4 +1,4 @@
-"""A full plan made small: the same steps, made from each other in the same way, on machines and data that you have."""
+"""Shrink a full plan: the same steps with the same inputs, on machines and data that you have."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ type _Fields = Mapping[str, Any]
 
 @dataclass(frozen=True, kw_only=True)
 class Listing:
-    """Where a listing of files and the files themselves are instead."""
+    """Another place of a listing of files, and of the files themselves."""
 
     index: HttpFile
     base: str
@@ -35,13 +35,13 @@ class Listing:
 
 @dataclass(frozen=True, kw_only=True)
 class Shrink:
-    """By how much a plan is made smaller. What is not named here stays: recipes, precision, shuffles, gates, bounds.
+    """The sizes of a shrunk plan. Everything else stays: recipes, precision, shuffles, gates, bounds.
 
-    steps, batch, length, block: divisors of optimizer steps, of sequences in a batch, of tokens in a sequence, and of
-    sequences among which a mixture is exact. hidden, intermediate, layers, heads, kv_heads: of every model. files: at
-    most so many of each download. machines: what stands for an accelerator, by the name that plans print of it
-    (``4 × v5p-512``). vocabulary: of the models, None for as many as they have. listings: by the URL of the index that
-    is not asked. checkpoint_every: steps.
+    steps, batch, length, block: divisors of the optimizer steps, of the sequences in a batch, of the tokens in a
+    sequence, and of the sequences in a block. hidden, intermediate, layers, heads, kv_heads: sizes of every model.
+    files: the most files of each download. machines: the machines to use in place of an accelerator, by its name in
+    plans (``4 × v5p-512``). vocabulary: of every model, None to keep its own. listings: other places of listings, by
+    the URL of the index that they replace. checkpoint_every: optimizer steps.
     """
 
     steps: int
@@ -62,7 +62,7 @@ class Shrink:
     def __post_init__(self) -> None:
         for name in ("steps", "batch", "length", "block"):
             if getattr(self, name) < 1:
-                raise BadField(f"Shrink.{name} is {getattr(self, name)}; it divides, so wanted at least 1")
+                raise BadField(f"Shrink.{name} is {getattr(self, name)}; it is a divisor, so wanted at least 1")
 
     def __str__(self) -> str:
         return (
@@ -72,10 +72,10 @@ class Shrink:
 
 
 def shrunk(experiment: Experiment, by: Shrink) -> Experiment:
-    """The experiment with every step made small; its records say so.
+    """Return the experiment with every step made small; the records of the outputs say so.
 
-    Each step has the operator, label and inputs that it had, so the graph is the full one's. Raises BadField for an
-    accelerator that ``machines`` does not name, and what steps raise that cannot be as small.
+    Each step keeps its operator, label and inputs, so the graph equals the full experiment's. Raises BadField for an
+    accelerator that ``machines`` does not name, and the errors of steps that cannot be so small.
     """
 
     def adjust(old: Any, now: _Fields) -> _Fields:
@@ -164,7 +164,7 @@ def _resources(by: Shrink, old: Resources, now: _Fields) -> _Fields:
         if str(accelerator) not in by.machines:
             known = ", ".join(sorted(by.machines)) or "none"
             raise BadField(
-                f"Shrink.machines says nothing of {accelerator}; name what stands for it (there are: {known})"
+                f"Shrink.machines does not name {accelerator}; give machines to use in its place (there are: {known})"
             )
         machines.append(by.machines[str(accelerator)])
     first, *others = dict.fromkeys(each for machine in machines for each in machine.accelerators)
@@ -172,12 +172,12 @@ def _resources(by: Shrink, old: Resources, now: _Fields) -> _Fields:
 
 
 def _counts(*names: str) -> Callable[[Shrink, Any, _Fields], _Fields]:
-    """Fields that are optimizer steps, counted from the run's first."""
+    """Shrink fields that are positions in a run, in optimizer steps."""
     return lambda by, old, now: {name: getattr(old, name) // by.steps for name in names}
 
 
 def _spans(*names: str) -> Callable[[Shrink, Any, _Fields], _Fields]:
-    """Fields that are numbers of optimizer steps; those that were some stay at least one."""
+    """Shrink fields that are numbers of optimizer steps; a number above zero stays at least one."""
     return lambda by, old, now: {
         name: max(min(1, held), held // by.steps) for name in names for held in [getattr(old, name)]
     }

@@ -1,4 +1,4 @@
-"""ShuffleEvidence: whether a run's batches look like independent draws, arm by arm."""
+"""ShuffleEvidence: test for each arm whether its batches look like independent draws."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from marin.errors import BadField
 
 
 class ShuffleEvidence(ExecutorStep[Report], op="shuffle-evidence", version=3):
-    """Measures of correlated batches for each arm's data order, with what chance alone would give.
+    """Measures of correlated batches for each arm's data order, beside the values that chance alone would give.
 
-    arms: the order of each arm, as its training step has it. sizes: sources to walk with many seeds,
-    each (sequences, drawn per batch, sequences that resemble each other), e.g. those of the full run.
-    batches: how many to measure of each arm. simulations: runs of independent draws to compare with.
-    seeds: other seeds to try each permutation with, 0 for none.
+    arms: the data order of each arm (``order_of(run)``). sizes: sources to walk with many seeds, such as the full
+    run's; each is (sequences, sequences drawn per batch, sequences that resemble each other).
+    batches: the number to measure of each arm. simulations: the number of runs of independent draws to compare with.
+    seeds: the number of other seeds to try with each permutation; 0 for none.
     """
 
     arms: Mapping[str, OrderSpec[ExecutorStep[Tokens]]]

@@ -1,4 +1,4 @@
-"""ShufflePower: which permutations the detector of correlated batches sees, and how often it cries wolf."""
+"""ShufflePower: measure which permutations the detector of correlated batches sees, and its false alarms."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from marin.errors import BadField
 
 @value("shuffle_power/source")
 class Source:
-    """A source to walk, in sequences: how many it has, how many of them a batch draws, how many one file holds."""
+    """A source to walk. length: its sequences. drawn: sequences that a batch draws. file: sequences in one file."""
 
     length: int
     drawn: int
@@ -18,9 +18,9 @@ class Source:
 
 
 class ShufflePower(ExecutorStep[Report], op="shuffle-power", version=1):
-    """Of many seeds of each permutation, and of true shuffles, the share that the detector flags, source by source.
+    """The share of seeds that the detector flags, by source, for each permutation and for true shuffles.
 
-    batches: consecutive ones that a seed is judged by.
+    batches: the number of consecutive batches by which a seed is judged.
     """
 
     sources: Mapping[str, Source]
@@ -37,8 +37,8 @@ class ShufflePower(ExecutorStep[Report], op="shuffle-power", version=1):
             if each.drawn < 2 or not 1 < each.file < each.length or each.drawn * self.batches > each.length:
                 raise BadField(
                     f"ShufflePower.sources[{name!r}]: {self.batches} batches of {each.drawn} from {each.length} "
-                    f"sequences in files of {each.file}; a batch needs 2 draws or more, a file more than "
-                    "one sequence and less than all, and the batches one epoch"
+                    f"sequences in files of {each.file}; wanted at least 2 draws in a batch, files of more than one "
+                    "sequence and fewer than all, and batches that fit into one epoch"
                 )
 
     def run(self, ctx: Context) -> Report:

@@ -1,4 +1,4 @@
-"""Split: training and held-out documents, by hash of the text."""
+"""Split: divide documents into training and held-out documents, by a hash of the text."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @value("split/part")
 class Part(Enum):
-    """Which side of the split."""
+    """The side of the split."""
 
     _value_: str
     TRAIN = "train"
@@ -25,13 +25,13 @@ class Part(Enum):
 
 
 class Split(ExecutorStep[Documents], op="split", version=2):
-    """One part of a document set. The two parts are disjoint and together everything.
+    """One part of a document set. The two parts are disjoint and together hold everything.
 
-    holdout: the share that is held out, in expectation. A text is on the same side in every set
-    that is split with this holdout and seed. piece: characters; a longer document is cut at paragraphs into pieces of
-    at most so many, each piece is held out or not by its own text, and neighbours that stay are one document again.
-    None cuts nothing. Raises OverRemoval if the part would be empty, InputError if what is held out is a single
-    document: no comparison has an interval over one.
+    holdout: the share that is held out, in expectation. A text is on the same side in every set that is split with this
+    holdout and seed. piece: the most characters of a piece; None cuts nothing. A longer document is cut at paragraphs,
+    each piece is held out or not by its own text, and neighbouring training pieces become one document again.
+    Raises OverRemoval if the part would be empty. Raises InputError if the held-out part is a single document, because
+    no comparison has an interval over one document.
     """
 
     documents: ExecutorStep[Documents]
@@ -46,7 +46,7 @@ class Split(ExecutorStep[Documents], op="split", version=2):
         if not 0 <= self.seed < 2**64:
             raise BadField(f"Split.seed is {self.seed}; wanted an unsigned 64-bit number")
         if self.piece is not None and self.piece < 1:
-            raise BadField(f"Split.piece is {self.piece}; wanted characters, 20_000 say, or None")
+            raise BadField(f"Split.piece is {self.piece}; wanted a number of characters, such as 20_000, or None")
 
     def expected_size(self, inputs: Mapping[ExecutorStep[Any], Size]) -> Size | None:
         whole = inputs.get(self.documents)
@@ -74,13 +74,14 @@ class Split(ExecutorStep[Documents], op="split", version=2):
             raise InputError(
                 f"{self.name}: only one of {ctx[self.documents].documents:,} documents of {self.documents.name} is "
                 "held out, and no comparison has an interval over one; give more documents, "
-                f"cut long ones (piece=20_000), a holdout above {self.holdout:g}, or another seed than {self.seed}"
+                f"cut long ones (piece=20_000), or choose a holdout above {self.holdout:g} or a seed other than "
+                f"{self.seed}"
             )
         return Documents(documents=documents, bytes=size, shards=len(names), dropped={OTHER_PART: others})
 
 
 def split_shard(work: tuple[Directory, str, Part, float, int, int | None], out: Directory) -> tuple[int, int, int]:
-    """Write the part's share of one shard. Returns its documents, their bytes, and the pieces of the other part."""
+    """Write the part's share of one shard. Return its documents, their bytes, and the pieces of the other part."""
     from marin.data.documents import read_shard, write_shard
 
     inputs, name, part, holdout, seed, piece = work
@@ -106,7 +107,7 @@ def split_shard(work: tuple[Directory, str, Part, float, int, int | None], out: 
 def pieces(text: str, most: int | None) -> list[str]:
     """Cut a text into pieces of at most ``most`` characters that together are the text; None cuts nothing.
 
-    A cut is after the last blank line that leaves at least half a piece, else after a line, else after a word.
+    Each cut is after the last blank line that leaves at least half a piece, else after a line, else after a word.
     """
     found: list[str] = []
     while most is not None and len(text) > most:
@@ -119,15 +120,15 @@ def pieces(text: str, most: int | None) -> list[str]:
 
 
 def is_held_out(text: str, holdout: float, seed: int) -> bool:
-    """By the text and the seed alone."""
+    """Return whether a text is held out, by the text and the seed alone."""
     from marin.data.documents import Document
 
     return side(Document(text).id, seed) < holdout
 
 
 def side(document_id: str, seed: int) -> float:
-    """A number in [0, 1) that only depends on the text and the seed."""
+    """Return a number in [0, 1) that depends only on the text and the seed."""
     import xxhash
 
-    # 53 bits: what a float holds exactly.
+    # A float holds 53 bits exactly.
     return (xxhash.xxh3_64_intdigest(document_id.encode(), seed=seed) >> 11) / 2**53

@@ -1,4 +1,4 @@
-"""What a run begins with, where that is another run's checkpoint."""
+"""Begin a run with another run's checkpoint: Fork and WarmStart."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from enum import Enum
 
 from marin import Checkpoint, ExecutorStep, since, value
 
-# As many update norms as the clip looks at; Adam's second moment at .95 is made of the last 60.
+# The number of update norms that the clip looks at. Adam's second moment at .95 is made of the last 60.
 REPLAYED = 128
 
 
 @value("fork_optimizer")
 class OptimizerState(Enum):
-    """What a run does with the optimizer state of the checkpoint that it begins with.
+    """The treatment of the optimizer state of the checkpoint that a run begins with.
 
-    KEPT: every array of it that this run's optimizer has, too: where a guard (clipping, skipping, the moving average)
-    is switched on or off, the rest is kept and that guard begins anew. What was kept, fresh and left out is in
-    warm_start.json, and in the log. REBUILT: made anew, moments and the guards' histories, from the ``replayed``
+    KEPT: keep every array that this run's optimizer has too. If a guard (clipping, skipping, the moving average) is
+    switched on or off, this guard starts fresh and the rest is kept. warm_start.json and the log list the arrays that
+    were kept, started fresh or left out. REBUILT: rebuild the moments and the guards' histories from the ``replayed``
     batches before the first step, at a learning rate of 0, so that no weight moves.
     """
 
@@ -28,10 +28,10 @@ class OptimizerState(Enum):
 
 @value("warm_start")
 class WarmStart:
-    """Begin with the weights of another architecture; what it lacks (QK-Norm) and the moving average are fresh.
+    """Begin with the weights of another architecture. Parts that it lacks (QK-Norm) and the moving average are fresh.
 
-    clip_history: checkpoint whose history of update norms the clip begins with, where the other one has none, or a
-    bad one. replayed: batches that OptimizerState.REBUILT reads.
+    clip_history: another checkpoint whose history of update norms the clip begins with, if ``checkpoint`` has no
+    history or a bad one. replayed: batches that OptimizerState.REBUILT reads.
     """
 
     checkpoint: ExecutorStep[Checkpoint]
@@ -42,7 +42,7 @@ class WarmStart:
 
 @value("fork")
 class Fork:
-    """Go on from a checkpoint of the same model; clip_history, replayed: see WarmStart."""
+    """Continue from a checkpoint of the same model. clip_history, replayed: see WarmStart."""
 
     checkpoint: ExecutorStep[Checkpoint]
     optimizer_state: OptimizerState = OptimizerState.KEPT

@@ -1,4 +1,4 @@
-"""What a training that begins with another's checkpoint must agree with, checked when it is built."""
+"""Check when a training is built that it agrees with the checkpoint that it begins with."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from operators.start import Fork, OptimizerState, WarmStart
 
 
 class Run(Protocol):
-    """What is looked at of a training."""
+    """The properties of a training that the checks read."""
 
     @property
     def model(self) -> ModelShape: ...
@@ -37,7 +37,7 @@ class Run(Protocol):
 
 
 def must_read_on(run: Run, before: Run) -> None:
-    """It reads on where the run stood that it goes on from. Raises BadField where that drew other things before."""
+    """Check that a run reads on where the run before it stopped. Raises BadField if their earlier data differ."""
     first = run.first_step
     for name, written in (("data", "Stages"), ("batch", "BatchSchedule")):
         theirs, ours = (
@@ -45,24 +45,26 @@ def must_read_on(run: Run, before: Run) -> None:
         )
         if theirs != ours:
             raise BadField(
-                f"{run.called()}: goes on from step {first:,} of {before.called()}, but its {name} says other things "
-                "about the steps until there, so that it would leave out text or read it twice; keep them and change "
-                f"it from step {first:,} on: {name}={written}({{**before.{name}.at, {first}: …}})"
+                f"{run.called()}: continues from step {first:,} of {before.called()}, but its {name} differs before "
+                "that step, so it would leave out text or read it twice. Keep the earlier steps and change "
+                f"{name} from step {first:,} on: {name}={written}({{**before.{name}.at, {first}: …}})"
             )
     if run.block != before.block:
         raise BadField(
-            f"{run.called()}: block is {run.block}, and {before.block} in {before.called()}, from which it goes on; "
-            "wanted the same, or it would leave out text or read it twice"
+            f"{run.called()}: block is {run.block}, but {before.block} in {before.called()}, from which it continues; "
+            "wanted the same block, because with another one it would leave out text or read it twice"
         )
 
 
 def must_have_histories(run: Run, start: WarmStart | Fork, training: Run | None) -> None:
-    """What the clip and the moments are seeded with is there to be read. training: of start.clip_history, where it is
-    one of ours. Raises BadField."""
+    """Check that the histories with which the clip and the moments begin exist.
+
+    training: the training of start.clip_history, if it is a step. Raises BadField.
+    """
     if start.optimizer_state is OptimizerState.REBUILT and not 0 < start.replayed <= run.first_step:
         raise BadField(
-            f"{run.called()}: OptimizerState.REBUILT with replayed={start.replayed}; wanted 1 to {run.first_step}, as "
-            "many batches as there are before its first step"
+            f"{run.called()}: OptimizerState.REBUILT with replayed={start.replayed}; wanted 1 to {run.first_step}, the "
+            "number of batches before its first step"
         )
     if (source := start.clip_history) is None:
         return
@@ -75,11 +77,11 @@ def must_have_histories(run: Run, start: WarmStart | Fork, training: Run | None)
     theirs = training.optimizer.clip_update_norm if training is not None else ours
     if ours is None or theirs is None or ours.window != theirs.window:
         there = f"clip_update_norm is {theirs} in {source.name}, and {ours} here"
-        raise BadField(f"{run.called()}: clip_history: {there}; wanted a clip in both, of one window")
+        raise BadField(f"{run.called()}: clip_history: {there}; wanted a clip in both, with the same window")
 
 
 def must_suit_published(run: Run, start: WarmStart | Fork, model: PretrainedModel | FolderModel) -> None:
-    """Raises BadField where a training begins with a published model in a way that cannot work."""
+    """Check that a training can begin with a published model. Raises BadField."""
     if start.optimizer_state is not OptimizerState.FRESH:
         raise BadField(
             f"{run.called()}: {model.name} has weights and no optimizer state; begin with "
@@ -87,15 +89,15 @@ def must_suit_published(run: Run, start: WarmStart | Fork, model: PretrainedMode
         )
     if run.first_step:
         raise BadField(
-            f"{run.called()}: begins at step {run.first_step:,}, and {model.name} does not know its steps; wanted "
+            f"{run.called()}: begins at step {run.first_step:,}, but {model.name} does not know its steps; wanted "
             "first_step=0, so that the schedule counts from here"
         )
     if isinstance(start, Fork) and model.shape is not None and not run.model.takes_weights_of(model.shape):
-        raise BadField(f"{run.called()}: its model is not that of {model.name}; give model={model.name}.shape")
+        raise BadField(f"{run.called()}: its model differs from {model.name}; give model={model.name}.shape")
     if model.vocabulary is not None and model.vocabulary != run.vocabulary:
         raise BadField(
-            f"{run.called()}: vocabulary is {run.vocabulary:,}, and the embedding of {model.name} has "
-            f"{model.vocabulary:,} rows; wanted the same"
+            f"{run.called()}: vocabulary is {run.vocabulary:,}, but the embedding of {model.name} has "
+            f"{model.vocabulary:,} rows; wanted the same number"
         )
     for source in run.data.sources:
         tokenizer = getattr(source, "tokenizer", None)
@@ -107,15 +109,18 @@ def must_suit_published(run: Run, start: WarmStart | Fork, model: PretrainedMode
 
 
 def must_suit_run(run: Run, start: WarmStart | Fork, training: Run) -> None:
-    """training: of start.checkpoint. Raises BadField where the run cannot begin with what it leaves."""
+    """Check that a run can begin with the checkpoint of another training. training: the training of start.checkpoint.
+
+    Raises BadField.
+    """
     theirs = training.model
     if isinstance(start, WarmStart):
         theirs = replace(theirs, architecture=run.model.architecture)
     if not run.model.takes_weights_of(theirs):
         remedy = "use WarmStart" if isinstance(start, Fork) else "a warm start needs the same sizes"
-        raise BadField(f"{run.called()}: its model is not that of {training.called()}; {remedy}")
+        raise BadField(f"{run.called()}: its model differs from the model of {training.called()}; {remedy}")
     if training.vocabulary != run.vocabulary:
-        raise BadField(f"{run.called()}: vocabulary {run.vocabulary}, but it begins from one of {training.vocabulary}")
+        raise BadField(f"{run.called()}: vocabulary is {run.vocabulary}, but its start has {training.vocabulary}")
     if training.lora is not None and start.optimizer_state is OptimizerState.KEPT:
         raise BadField(
             f"{run.called()}: {training.called()} trains adapters (LoRA), and its output has no optimizer state; begin "

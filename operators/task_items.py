@@ -1,4 +1,4 @@
-"""TaskItems: the items that a task of lm-evaluation-harness asks, and no others of its dataset."""
+"""TaskItems: read the items that a task of lm-evaluation-harness asks, and no others of its dataset."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from marin.evaluation.harness_task import HarnessTask
 
 
 class TaskItems(ExecutorStep[Items], op="task-items", version=1, isolated=True):
-    """Each item of the task, with the id that it has in the results of EvaluateTasks, for Exposure and Decontaminate.
+    """Each item of the task, with its id in the results of EvaluateTasks, for Exposure and Decontaminate.
 
-    ReadSuite takes all files of the dataset, its examples and training split too. data: as EvaluateTasks has it.
-    Raises what EvaluateTasks raises for data in which the task does not find its items, and GarbledDocument for an
-    item without a question.
+    ReadSuite instead reads all files of the dataset, with its examples and training split. data: the files of the
+    dataset, as for EvaluateTasks. If the task does not find its items in the data, raises the same errors as
+    EvaluateTasks. Raises GarbledDocument for an item without a question.
     """
 
     task: HarnessTask

@@ -1,4 +1,4 @@
-"""TextFiles: a folder of one's own text, as documents."""
+"""TextFiles: read a folder of your own text as documents."""
 
 from __future__ import annotations
 
@@ -22,15 +22,14 @@ ENDINGS = ".txt, .md, .jsonl, .json, .ndjson (each also with .gz, .zst or .zstd)
 
 
 class TextFiles(ExecutorStep[Documents], op="text-files", version=2):
-    """The text of a folder, glob or URL, where it is: a document is a .txt or .md file, or a record of a JSON-lines or
-    Parquet file.
+    """Documents read in place from a folder, glob or URL: .txt and .md files, and records of JSON-lines and Parquet files.
 
     path: absolute, a URL (``gs://…/*.jsonl.gz``), or relative to the file ``beside`` (``__file__``), so that a project
-    means the same wherever it lies; a folder is read with all folders below it. text_field: dotted
-    name of the text in records; their other fields are metadata. Files with other endings are left out and counted in
-    the artifact's ``dropped``, as are empty documents. A file that is added, removed or changed later is drift.
-    max_bad: how many records and files may be unusable, as in ReadDocuments.
-    Raises InputError if there is no file that it can read, GarbledDocument naming one that is damaged.
+    can move. A folder includes all folders below it. text_field: dotted name of the text in records; their other fields
+    become metadata. The step leaves out files with other endings and empty documents, and counts both in the artifact's
+    ``dropped``. A file that is added, removed or changed later shows as drift. max_bad: the number of records and files
+    that may be unusable, as in ReadDocuments.
+    Raises InputError if there is no file that it can read; GarbledDocument, naming the file, for a damaged one.
     """
 
     path: str
@@ -57,7 +56,7 @@ class TextFiles(ExecutorStep[Documents], op="text-files", version=2):
 
     @property
     def place(self) -> str:
-        """Where ``path`` is on this machine."""
+        """Return the place of ``path`` on this machine."""
         if WHERE.match(self.path):
             return self.path
         return os.path.normpath(os.path.join(os.path.dirname(os.path.abspath(self.beside)), self.path))
@@ -71,7 +70,7 @@ class TextFiles(ExecutorStep[Documents], op="text-files", version=2):
         known = [file for file in files if is_readable(file.name) or is_text(file.name)]
         if not known:
             raise InputError(
-                f"{self.place}: none of its {len(files)} files can be read, {files[0].name} for one; wanted {ENDINGS}"
+                f"{self.place}: none of its {len(files)} files can be read, such as {files[0].name}; wanted {ENDINGS}"
             )
         shards = list(_together(known))
         work = [(shard, self.text_field, self.max_bad, at, len(shards)) for at, shard in enumerate(shards)]
@@ -80,16 +79,16 @@ class TextFiles(ExecutorStep[Documents], op="text-files", version=2):
 
 
 def must_be_absolute(field: str, path: str, remedy: str) -> None:
-    """Raises BadField, unless a path or URL means the same in every folder."""
+    """Check that a path or URL means the same in every working folder. Raises BadField."""
     if not WHERE.match(path):
         raise BadField(
-            f"{field} is {path!r}; wanted an absolute path or a URL, because a relative one is another folder wherever "
-            f"the command is given; {remedy}"
+            f"{field} is {path!r}; wanted an absolute path or a URL, because a relative path depends on the folder of "
+            f"the command; {remedy}"
         )
 
 
 def _together(files: list[OutsideFile]) -> Iterator[list[OutsideFile]]:
-    """What makes one shard: neighbours, up to SHARD_BYTES."""
+    """Group neighbouring files into shards of up to SHARD_BYTES."""
     shard: list[OutsideFile] = []
     size = 0
     for file in files:
@@ -114,7 +113,7 @@ def _read_shard(work: _Shard, out: Directory) -> Sieved:
         for file in files:
             folder, _, name = file.url.removeprefix("file://").rpartition("/")
             for text in read_texts(Directory(folder), name, text_field=text_field, strict=max_bad == 0):
-                # Known by its name in the folder that is read, not by where that folder is.
+                # The source is the name in the folder, so that the folder can move.
                 yield replace(text, source=file.name) if isinstance(text, Document) else text
 
     return write_readable(out, index, shards, texts())

@@ -1,4 +1,4 @@
-"""Tokenize: the token store of a document set."""
+"""Tokenize: write documents as a token store."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ if TYPE_CHECKING:
     from marin.data.tokenizer import LoadedTokenizer
 
 BYTES_PER_ID = 4  # 2 with a vocabulary of at most 65,536
-SHOWN, HEAD, TAIL = 5, 100, 20  # documents of the sample, and tokens of each
+SHOWN, HEAD, TAIL = 5, 100, 20  # documents in the sample, and tokens shown of the start and the end of each
 
 
 class Tokenize(ExecutorStep[Tokens], op="tokenize", version=1):
     """Token store of a document set, one tokenizer; every document ends with the tokenizer's eos.
 
-    bos: whether every document begins with the tokenizer's bos. Both are looked for in what was written: there, and
-    nowhere else. ``sample.txt`` shows the first documents as a model reads them.
+    bos: whether every document begins with the tokenizer's bos. The step checks that the written store has eos and bos
+    in these places and nowhere else. ``sample.txt`` shows the first documents as a model reads them.
 
-    A task a shard; the shards that are done stay done when the step is killed. Memory: 8 bytes a document. Encoded by
-    tiktoken where that gives equal ids (marin.data.quick_bpe), else by the tokenizer itself; the log says which.
-    Raises InputError for bos with a tokenizer that has none.
+    Each shard is a task, and finished shards stay when the step is killed. Memory: 8 bytes a document. tiktoken encodes
+    the shards for which it gives equal ids (marin.data.quick_bpe), the tokenizer itself the others; the log counts
+    both. Raises InputError for bos with a tokenizer that has none.
     """
 
     documents: ExecutorStep[Documents]
@@ -50,8 +50,8 @@ class Tokenize(ExecutorStep[Tokens], op="tokenize", version=1):
         work = [(documents, name, made.directory, made.digest, bos, parts / name) for name in names]
         compared = [found for found in ctx.map(_tokenize_shard, work) if found is not None]
         ctx.log(
-            f"{len(compared)} of {len(names)} shards by tiktoken, {sum(compared):,} of their documents compared with "
-            "tokenizers: equal; the others by tokenizers"
+            f"tiktoken encoded {len(compared)} of {len(names)} shards; {sum(compared):,} of their documents were "
+            "compared with tokenizers and are equal. tokenizers encoded the other shards"
         )
         meta = join_token_stores([parts / name for name in names], ctx.out)
         ctx.out.write_text("sample.txt", _sample(ctx.out, tokenizer))
@@ -61,7 +61,10 @@ class Tokenize(ExecutorStep[Tokens], op="tokenize", version=1):
 
 
 def must_begin_alike(sources: Iterable[ExecutorStep[Tokens]], training: str) -> None:
-    """Raises BadField where some text of a training begins with bos and some does not, as far as those are steps."""
+    """Check that either all or no text of a training begins with bos, as far as Tokenize steps made the text.
+
+    Raises BadField.
+    """
     begins = {source.bos: source.name for source in sources if isinstance(source, Tokenize)}
     if len(begins) > 1:
         raise BadField(
@@ -73,9 +76,9 @@ def must_begin_alike(sources: Iterable[ExecutorStep[Tokens]], training: str) -> 
 def token_before_texts(
     ctx: Context, sources: Iterable[ExecutorStep[Tokens]], start: ExecutorStep[Checkpoint] | None
 ) -> int | None:
-    """Return the id that stands before each text of a training. start: the model that it goes on from.
+    """Return the id that stands before each text of a training. start: the checkpoint that the training begins with.
 
-    A training on chats alone takes that of the model. Raises TokenizerMismatch where stores differ, and where a
+    A training on chats alone takes the id of this checkpoint. Raises TokenizerMismatch if the stores differ, or if a
     published model reads another token before each text.
     """
     from marin.data.token_store import before_texts
@@ -96,7 +99,7 @@ def token_before_texts(
 
 
 def _sample(out: Directory, tokenizer: LoadedTokenizer) -> str:
-    """The first documents, special tokens spelt out, a long one without its middle."""
+    """Return the first documents with special tokens spelt out; a long document without its middle."""
     from marin.data.token_store import TokenStore
 
     store = TokenStore.open(out)
@@ -111,7 +114,10 @@ def _sample(out: Directory, tokenizer: LoadedTokenizer) -> str:
 
 
 def _tokenize_shard(work: tuple[Directory, str, Directory, str, int | None, Directory]) -> int | None:
-    """Returns how many documents had equal ids both ways; None if not all had, or there is one way only."""
+    """Tokenize one shard. Return the number of documents that tiktoken was compared on, all with equal ids.
+
+    None if some document differed, or if tiktoken cannot encode for this tokenizer.
+    """
     import json
 
     import numpy as np

@@ -1,4 +1,4 @@
-"""TokenizeChats: the token store of a set of chats, of which the loss counts what the assistant says."""
+"""TokenizeChats: write chats as a token store in which the loss counts only the assistant's words."""
 
 from __future__ import annotations
 
@@ -11,15 +11,17 @@ from operators.tokenize import Tokenize
 
 
 class TokenizeChats(ExecutorStep[Tokens], op="tokenize-chats"):
-    """Token store of chats, for supervised fine-tuning: prompts are read, answers are learnt.
+    """Token store of chats, for supervised fine-tuning: the model reads prompts and learns answers.
 
     chats: files of records (JSON lines, Parquet) with a list of messages ``{"role": …, "content": …}`` in ``field``.
-    template: Jinja; "" for the tokenizer's. The loss counts what stands between ``{% generation %}`` and
-    ``{% endgeneration %}`` or, in a template without them, what it adds for each answer. seq_len: of the training;
-    chats are packed whole into sequences of so many tokens, and longer ones are left out. max_dropped: share of the
-    chats that may be.
-    Mix it with pretraining data as any other source: ``blend((0.8, mixture({chats: 1.0})), (0.2, pretraining))``.
-    Raises GarbledDocument naming a chat that is none, OverRemoval.
+    template: Jinja; "" for the tokenizer's. The loss counts the text between ``{% generation %}`` and
+    ``{% endgeneration %}``. In a template without these tags, the loss counts the text that the template adds for each
+    answer. seq_len: the training's sequence length. The step packs whole chats into sequences of this length and
+    leaves out longer chats. max_dropped: the share of the chats that it may leave out.
+
+    Mix the store with pretraining data as any other source:
+    ``blend((0.8, mixture({chats: 1.0})), (0.2, pretraining))``.
+    Raises GarbledDocument, naming the record, for a record that is no chat; OverRemoval if too many chats are too long.
     """
 
     chats: ExecutorStep[RawFiles]
@@ -32,8 +34,8 @@ class TokenizeChats(ExecutorStep[Tokens], op="tokenize-chats"):
     def check(self) -> None:
         if self.seq_len < 2 or not 0 <= self.max_dropped < 1:
             raise BadField(
-                f"TokenizeChats: seq_len {self.seq_len} and max_dropped {self.max_dropped}; wanted at least 2, and 0 "
-                "to 1"
+                f"TokenizeChats: seq_len is {self.seq_len} and max_dropped {self.max_dropped}; wanted seq_len of at "
+                "least 2, and max_dropped of at least 0 and below 1"
             )
 
     def run(self, ctx: Context) -> Tokens:
@@ -71,7 +73,7 @@ class TokenizeChats(ExecutorStep[Tokens], op="tokenize-chats"):
             tokenizer=tokenizer.digest,
             eos=tokenizer.eos,
         )
-        ctx.log(f"{kept:,} chats, {counted:,} of {meta.tokens:,} tokens count; {dropped:,} chats were too long")
+        ctx.log(f"{kept:,} chats; the loss counts {counted:,} of {meta.tokens:,} tokens; {dropped:,} chats too long")
         if dropped > self.max_dropped * (kept + dropped):
             raise OverRemoval(
                 f"{self.name}: {dropped:,} of {kept + dropped:,} chats are longer than {self.seq_len:,} tokens, more "
@@ -83,15 +85,19 @@ class TokenizeChats(ExecutorStep[Tokens], op="tokenize-chats"):
 
 
 def must_fit(tokens: ExecutorStep[Any], training: str, seq_len: int, vocabulary: int) -> None:
-    """As far as it is known before it is made; the tokens are checked when the run begins. Raises BadField."""
+    """Check the length and the vocabulary of a token store before it exists, as far as its step tells them.
+
+    The run checks the tokens themselves when it begins. Raises BadField.
+    """
     if isinstance(tokens, TokenizeChats) and tokens.seq_len != seq_len:
         raise BadField(
             f"{training}: seq_len is {seq_len}, but {tokens.name} packs its chats for {tokens.seq_len}; "
-            "wanted the same, or chats are cut in two"
+            "wanted the same length, because another one cuts chats in two"
         )
     tokenizer = tokens.tokenizer if isinstance(tokens, Tokenize | TokenizeChats) else None
-    if (most := getattr(tokenizer, "vocabulary", None) or 0) > vocabulary:  # of one to be trained, or as declared
+    # A tokenizer that is still to be trained has the size asked for, a published tokenizer the declared one.
+    if (most := getattr(tokenizer, "vocabulary", None) or 0) > vocabulary:
         raise BadField(
-            f"{training}: vocabulary is {vocabulary:,}, the tokenizer of {tokens.name} may have {most:,} entries; "
-            "wanted at least as many"
+            f"{training}: vocabulary is {vocabulary:,}, but the tokenizer of {tokens.name} may have {most:,} entries; "
+            "raise the vocabulary to at least as many"
         )

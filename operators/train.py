@@ -1,4 +1,4 @@
-"""Train: a language model on staged mixtures, from scratch, from another architecture, or as a fork."""
+"""Train: train a language model on staged mixtures, from scratch, from another architecture, or as a fork."""
 
 from __future__ import annotations
 
@@ -46,25 +46,29 @@ from operators.watch import Watch
 class Train(ExecutorStep[Checkpoint], op="train", uses_accelerator=True):
     """The last checkpoint of a run over the optimizer steps first_step … end_step, with metrics.jsonl.
 
-    vocabulary: rows of the embedding, at least the tokenizer's. data: stages of token stores, by step
-    of the whole run, so that a fork names its parent's stages too. block: sequences among which a
-    mixture is exact. max_epochs, allow_starved: the gates of marin.data.order. separate_documents:
-    whether attention stops at document boundaries. recompute: what the backward pass computes again.
-    watch: what to look at on the way. gates: reports without which it does not begin (``Inspect(…).passed``).
-    A run that is cut short goes on from its last checkpoint: of every ``checkpoint_every`` steps, and when
-    ``checkpoint_minutes`` have passed without one; only the last two of them stay. keep_every: steps between
-    checkpoints that stay for good, so that later runs can begin with ``run.at(step)``; keep_at: single such steps.
-    hang_minutes: for which it may stand still before it is killed and goes on from its last checkpoint (before its
-    first steps an hour, if that is more); None for ever.
-    tensor: chips of an accelerator that hold a part each of every head group and of the inner dimension, and work on
-    the same sequences: for batches smaller than the chips, or activations larger than one. sequences_per_device:
-    those that a chip, or group of ``tensor``, works on at once (micro-batches); None for its share of the batch.
-    lora: adapters that are trained instead of the weights of ``start``, and merged into these at the end.
+    vocabulary: rows of the embedding, at least the tokenizer's. data: stages of token stores, by step of the whole run;
+    a fork names its parent's stages too. block: sequences among which a mixture is exact. max_epochs, allow_starved:
+    the gates of marin.data.order. separate_documents: whether attention stops at document boundaries. recompute: the
+    values that the backward pass computes again. watch: held-out text and prompts to score during the run. gates:
+    reports without which the run does not begin (``Inspect(…).passed``).
 
-    Output: the final checkpoint (marin.training.checkpoint), with samples.jsonl if its watch has prompts; below
-    ``kept/`` those that milestones, keep_every and keep_at asked for; warm_start.json if it began from another run's:
-    what was taken from that, what is fresh or left out, and what changed in any setting; resumes.jsonl if it was cut
-    short: the steps from which it went on, and what had changed by then in machines, versions, code and settings.
+    A run that is cut short resumes from its last checkpoint. It writes one every ``checkpoint_every`` steps, and when
+    ``checkpoint_minutes`` have passed without one; only the last two stay. keep_every: steps between checkpoints that
+    stay for good, so that later runs can begin with ``run.at(step)``. keep_at: single steps to keep so. hang_minutes:
+    a run that makes no step for so long is killed and resumes from its last checkpoint; None waits forever. Before its
+    first steps a run has at least an hour.
+
+    tensor: chips that share each group of attention heads and the inner dimension (tensor parallelism). Use it when a
+    batch has fewer sequences than there are chips, or when activations do not fit on one chip. sequences_per_device:
+    the sequences that a chip, or a group of ``tensor`` chips, works on at once (micro-batches); None for its share of
+    the batch. lora: adapters to train instead of the weights of ``start``; the run merges them into the weights at its
+    end.
+
+    Output: the final checkpoint (marin.training.checkpoint), with samples.jsonl if the watch has prompts. ``kept/``
+    holds the checkpoints for milestones, keep_every and keep_at. A run that began from another run's checkpoint writes
+    warm_start.json: the parts that it took, the fresh parts, the parts left out, and changed settings. A run that was
+    cut short writes resumes.jsonl: the steps from which it resumed, and changes in machines, versions, code and
+    settings.
     """
 
     model: ModelShape
@@ -104,8 +108,8 @@ class Train(ExecutorStep[Checkpoint], op="train", uses_accelerator=True):
             )
         if self.seq_len > self.model.seq_len:
             raise BadField(
-                f"{self.called()}: seq_len is {self.seq_len}, the model was shaped for {self.model.seq_len}; "
-                "shorten the one or lengthen the other"
+                f"{self.called()}: seq_len is {self.seq_len}, but the model is built for {self.model.seq_len}; "
+                "lower seq_len, or raise the model's"
             )
         for name, least in (("vocabulary", 2), ("seq_len", 2), ("block", 1)):
             if getattr(self, name) < least:
@@ -116,13 +120,13 @@ class Train(ExecutorStep[Checkpoint], op="train", uses_accelerator=True):
                 raise BadField(f"{self.called()}: {name} is {amount}; wanted more than 0")
         if self.start is None and self.first_step:
             raise BadField(
-                f"{self.called()}: begins at step {self.first_step} with nothing to begin from; "
+                f"{self.called()}: begins at step {self.first_step} without a checkpoint; "
                 "give start=WarmStart(…) or start=Fork(…), or first_step=0"
             )
         if self.start is None and self.schedule.warmup >= self.end_step:
             raise BadField(
-                f"{self.called()}: the warmup takes {self.schedule.warmup:,} steps and the run ends at step "
-                f"{self.end_step:,}, before it reaches its peak rate; shorten the one or lengthen the other"
+                f"{self.called()}: the warmup takes {self.schedule.warmup:,} steps, but the run ends at step "
+                f"{self.end_step:,}, before it reaches its peak rate; shorten the warmup or lengthen the run"
             )
         if self.watch is not None:
             self.watch.must_fit(self.called(), self.seq_len)
@@ -140,24 +144,24 @@ class Train(ExecutorStep[Checkpoint], op="train", uses_accelerator=True):
             must_have_histories(self, self.start, None if history is None else trained_by(history))
 
     def at(self, step: int, *, lifetime: Lifetime = FOREVER) -> Milestone:
-        """The checkpoint after ``step`` optimizer steps, there as soon as the run has reached it."""
+        """Return the checkpoint after ``step`` optimizer steps; it is committed as soon as the run has reached them."""
         label = f"{self.label}@{step}" if self.label else ""
         return Milestone(training=self, step=step, label=label, lifetime=lifetime)
 
     def goes_on_from(self) -> Train | None:
-        """The run whose optimizer steps this one goes on counting; None where it counts for itself."""
+        """Return the run whose count of optimizer steps this run continues; None if its own count begins at 0."""
         if self.start is None or not self.first_step:
             return None
         training = trained_by(source := self.start.checkpoint)
         return training if training is not None and _reached(source, training) == self.first_step else None
 
     def lengths(self) -> dict[int, int]:
-        """Tokens of a sequence, by the step from which on: of the runs that this one goes on from, and its own."""
+        """Return tokens per sequence by first step, of this run and of the runs that it continues."""
         before = self.goes_on_from()
         return {0: self.seq_len} if before is None else {**before.lengths(), self.first_step: self.seq_len}
 
     def kept_steps(self) -> tuple[int, ...]:
-        """Those that ``keep_every`` and ``keep_at`` keep; the end of the run is kept without them."""
+        """Return the steps that ``keep_every`` and ``keep_at`` keep. The last checkpoint is always kept."""
         every = self.keep_every or self.end_step
         regular = range(every * (self.first_step // every + 1), self.end_step, every)
         return tuple(sorted({*regular, *(step for step in self.keep_at if self.first_step < step < self.end_step)}))
@@ -166,18 +170,18 @@ class Train(ExecutorStep[Checkpoint], op="train", uses_accelerator=True):
         return f"Train {self.label!r}" if self.label else "Train"
 
     def tokens_trained(self) -> int:
-        """Tokens of this run's own steps."""
+        """Return the tokens of this run's own steps."""
         return self.batch.tokens(self.seq_len, self.first_step, self.end_step)
 
     def flops(self) -> float:
-        """Floating-point operations of this run's own steps."""
+        """Return the floating-point operations of this run's own steps."""
         return self.tokens_trained() * self.costs.flops_per_token(self.seq_len)
 
     def work(self) -> Work:
         return Work(steps=self.end_step - self.first_step, tokens=self.tokens_trained(), flops=self.flops())
 
     def expected_size(self, inputs: Mapping[ExecutorStep[Any], Size]) -> Size:
-        """Of the last checkpoint and those that keep_every and keep_at keep."""
+        """Return the size of the last checkpoint and the checkpoints that keep_every and keep_at keep."""
         return Size(bytes=self.checkpoint_bytes() * (1 + len(self.kept_steps())))
 
     def checkpoint_bytes(self) -> int:
@@ -211,7 +215,7 @@ class Train(ExecutorStep[Checkpoint], op="train", uses_accelerator=True):
                 kept.add(done)
 
         def on_checkpoint(done: int) -> None:
-            # Before it is published: a further link to its files later would look like a write to whoever reads them.
+            # Keep before publishing: a later link to the files would look like a write to a step that reads them.
             if done in spec.keep_steps or done == self.end_step:
                 keep(done)
             if done in ctx.milestones and done not in published:
@@ -242,12 +246,12 @@ class Train(ExecutorStep[Checkpoint], op="train", uses_accelerator=True):
         return artifact_of(ctx.out)
 
     def _check_batches(self) -> None:
-        """A mixture is exact somewhere, and all machines that it may run on can take the run."""
+        """Check that the run holds at least one block, and fits all machines that it may run on."""
         sequences = self.batch.sequences_before(self.end_step)
         if self.block > sequences:
             raise BadField(
-                f"{self.called()}: block is {self.block:,} sequences, the whole run has {sequences:,}, so that a "
-                "mixture would be exact nowhere; wanted at most as many"
+                f"{self.called()}: block is {self.block:,} sequences, but the whole run has only {sequences:,}, so a "
+                "mixture would never be exact; lower block"
             )
         active = active_within(self.batch.at, self.first_step, self.end_step)
         accelerators, each = self.resources.accelerators, self.sequences_per_device
@@ -284,8 +288,8 @@ class Train(ExecutorStep[Checkpoint], op="train", uses_accelerator=True):
         for tokens in self.data.sources:
             if ctx[tokens].vocabulary > self.vocabulary:
                 raise InputError(
-                    f"{self.name}: {tokens.name} has token ids up to {ctx[tokens].vocabulary - 1}, the model has a "
-                    f"vocabulary of {self.vocabulary}; raise it"
+                    f"{self.name}: {tokens.name} has token ids up to {ctx[tokens].vocabulary - 1}, but the model has a "
+                    f"vocabulary of {self.vocabulary}; raise vocabulary"
                 )
         start = None
         if self.start is not None:
@@ -344,7 +348,7 @@ class Train(ExecutorStep[Checkpoint], op="train", uses_accelerator=True):
 
 
 class Milestone(ExecutorStep[Checkpoint], op="milestone"):
-    """The checkpoint of a run after ``step`` optimizer steps; committed while the run goes on."""
+    """The checkpoint of a run after ``step`` optimizer steps, committed while the run continues."""
 
     training: Train
     step: int
@@ -386,6 +390,6 @@ def _reached(checkpoint: ExecutorStep[Checkpoint], training: Train) -> int:
 
 
 def trained_by(checkpoint: ExecutorStep[Checkpoint]) -> Train | None:
-    """The run that a checkpoint is of; None for one that came from elsewhere."""
+    """Return the run that made a checkpoint; None for a checkpoint from elsewhere."""
     training = checkpoint.training if isinstance(checkpoint, Milestone) else checkpoint
     return training if isinstance(training, Train) else None

@@ -1,4 +1,4 @@
-"""TrainTokenizer: a byte-level BPE of given documents."""
+"""TrainTokenizer: train a byte-level BPE tokenizer on given documents."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from marin.errors import BadField
 
 
 class TrainTokenizer(ExecutorStep[Tokenizer], op="train-tokenizer"):
-    """A byte-level BPE of all the documents, with <|bos|>, <|eos|> and <|pad|> as ids 0, 1, 2.
+    """A byte-level BPE tokenizer trained on all the documents, with <|bos|>, <|eos|> and <|pad|> as ids 0, 1, 2.
 
-    vocabulary: the most entries, special tokens and the 256 bytes included.
+    vocabulary: the most entries, with special tokens and the 256 bytes.
     """
 
     documents: tuple[ExecutorStep[Documents], ...]

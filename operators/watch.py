@@ -1,4 +1,4 @@
-"""Watch: held-out text that a training scores while it runs, and prompts that it writes on from."""
+"""Watch: score held-out text and continue prompts while a training runs."""
 
 from __future__ import annotations
 
@@ -16,16 +16,15 @@ if TYPE_CHECKING:
 
 @value("watch", kw_only=True)
 class Watch:
-    """Score held-out text with the weights of the moment, and with their moving average, into metrics.jsonl.
+    """Score held-out text with the current weights and with their moving average, into metrics.jsonl.
 
-    With prompts, continue each of them with the weights of the moment, greedily and at temperature 1, into
-    samples.jsonl.
+    With prompts, also continue each prompt with the current weights, greedily and at temperature 1, into samples.jsonl.
 
-    domains: held-out documents by name. tokenizer: the one that made the training's tokens. every: optimizer steps
-    between two looks; the last step is always looked at. bytes_per_document, bytes_per_domain: the first documents,
-    cut to so much. window: tokens that the model sees at a time, None for the training's sequence length. prompts:
-    texts to continue, each after the token that stands before every text in training. tokens_per_prompt: the most that
-    are written after each.
+    domains: held-out documents by name. tokenizer: the tokenizer of the training's tokens. every: optimizer steps
+    between two scorings; the last step is always scored. bytes_per_document, bytes_per_domain: limits on the text; the
+    first documents count. window: tokens that the model sees at a time, None for the training's sequence length.
+    prompts: texts to continue, each after the token that stands before every text in training. tokens_per_prompt: the
+    most tokens that the model writes after each prompt.
     """
 
     domains: Mapping[str, ExecutorStep[Documents]] = field(default_factory=dict[str, ExecutorStep[Documents]])
@@ -39,7 +38,7 @@ class Watch:
 
     def __post_init__(self) -> None:
         if not self.domains and not self.prompts:
-            raise BadField("Watch has nothing to score and nothing to write on from: give domains, prompts or both")
+            raise BadField("Watch has nothing to score and nothing to continue; give domains, prompts or both")
         if twice := [prompt for prompt in self.prompts if self.prompts.count(prompt) > 1]:
             raise BadField(f"Watch.prompts has {twice[0]!r} twice; give it once")
         for name in ("every", "bytes_per_document", "bytes_per_domain", "tokens_per_prompt"):
@@ -47,16 +46,16 @@ class Watch:
                 raise BadField(f"Watch.{name} is {getattr(self, name)}; wanted at least 1")
 
     def must_fit(self, training: str, seq_len: int) -> None:
-        """Raises BadField for windows, or continuations, that are longer than what the training trains on."""
+        """Check that windows and continuations are no longer than the training's sequences. Raises BadField."""
         if self.prompts and self.tokens_per_prompt >= seq_len:
             raise BadField(
-                f"{training}: watch.tokens_per_prompt is {self.tokens_per_prompt}, it trains on sequences of "
-                f"{seq_len} tokens, which hold the prompt too; wanted at most {seq_len - 1}"
+                f"{training}: watch.tokens_per_prompt is {self.tokens_per_prompt}, and the training's sequences of "
+                f"{seq_len} tokens must hold the prompt too; wanted at most {seq_len - 1}"
             )
         if self.window is not None and not 2 <= self.window <= seq_len:
             raise BadField(
-                f"{training}: watch.window is {self.window} tokens, it trains on sequences of {seq_len}; wanted 2 to "
-                f"{seq_len}, or None for a whole sequence"
+                f"{training}: watch.window is {self.window} tokens, and the training's sequences have {seq_len}; "
+                f"wanted 2 to {seq_len}, or None for a whole sequence"
             )
 
     def lay_out(self, ctx: Context, seq_len: int, before: int | None, *, separate: bool) -> Watched:
@@ -94,8 +93,8 @@ class Watch:
         for prompt, ids in zip(self.prompts, tokens, strict=True):
             if len(ids) + self.tokens_per_prompt > seq_len:
                 raise InputError(
-                    f"the prompt {prompt[:40]!r} of Watch has {len(ids)} tokens, with the one before it; "
-                    f"{self.tokens_per_prompt} more do not fit into sequences of {seq_len}; shorten it, or lower "
-                    "tokens_per_prompt"
+                    f"the prompt {prompt[:40]!r} of Watch has {len(ids)} tokens with the token before it, and "
+                    f"{self.tokens_per_prompt} more do not fit into sequences of {seq_len}; shorten the prompt, or "
+                    "lower tokens_per_prompt"
                 )
         return Prompts(texts=self.prompts, tokens=tokens, most=self.tokens_per_prompt, tokenizer=tokenizer)
