@@ -281,14 +281,14 @@ class Microanneal:
         if first < self.earliest * parent.end_step:
             raise BadField(
                 f"{self.label}: {self.base.name} is at step {first:,} of the {parent.end_step:,} of {parent.called()}, "
-                f"too early for a cooldown to predict the final model; wanted {self.earliest:.0%} of the steps or more. "
+                f"too early for a cooldown to predict the final model; wanted {self.earliest:.0%} of them or more. "
                 f"If this step is intended, give earliest={first / parent.end_step:.2g}"
             )
         peak = parent.optimizer.peak_lr
         rates = [parent.schedule.learning_rate(max(step, 0), peak) for step in (first - 2, first - 1)]
         if rates[1] > rates[0] * (1 + 1e-9):
             raise BadField(
-                f"{self.label}: {self.base.name} is in a warmup of its learning rate; take a checkpoint after the warmup"
+                f"{self.label}: {self.base.name} is in a warmup of its learning rate; take a checkpoint from after it"
             )
         if rates[1] < DECAYED * peak:
             raise BadField(
@@ -301,8 +301,8 @@ class Microanneal:
         if self.tokens < self.shortest * parameters:
             raise BadField(
                 f"{self.label}: {self.tokens:,} tokens for {parameters:,} parameters, {self.tokens / parameters:.2g} "
-                f"a parameter, are too few for tasks to show an effect of data; wanted {self.shortest:g} a parameter or "
-                f"more, here {int(self.shortest * parameters):,} tokens. If this length is intended, give "
+                f"a parameter, are too few for tasks to show an effect of data; wanted at least {self.shortest:g} a "
+                f"parameter, here {int(self.shortest * parameters):,} tokens. If this length is intended, give "
                 f"shortest={self.tokens / parameters:.2g}"
             )
 

@@ -37,8 +37,8 @@ class Listing:
 class Shrink:
     """The sizes of a shrunk plan. Everything else stays: recipes, precision, shuffles, gates, bounds.
 
-    steps, batch, length, block: divisors of the optimizer steps, of the sequences in a batch, of the tokens in a
-    sequence, and of the sequences in a block. hidden, intermediate, layers, heads, kv_heads: sizes of every model.
+    steps, batch, length, block: divisors. steps divides the optimizer steps, batch the sequences in a batch, length the
+    tokens in a sequence, block the sequences in a block. hidden, intermediate, layers, heads, kv_heads: of every model.
     files: the most files of each download. machines: the machines to use in place of an accelerator, by its name in
     plans (``4 × v5p-512``). vocabulary: of every model, None to keep its own. listings: other places of listings, by
     the URL of the index that they replace. checkpoint_every: optimizer steps.

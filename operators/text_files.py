@@ -22,7 +22,7 @@ ENDINGS = ".txt, .md, .jsonl, .json, .ndjson (each also with .gz, .zst or .zstd)
 
 
 class TextFiles(ExecutorStep[Documents], op="text-files", version=2):
-    """Documents read in place from a folder, glob or URL: .txt and .md files, and records of JSON-lines and Parquet files.
+    """Documents read in place from a folder, glob or URL: .txt and .md files, and JSON-lines and Parquet records.
 
     path: absolute, a URL (``gs://…/*.jsonl.gz``), or relative to the file ``beside`` (``__file__``), so that a project
     can move. A folder includes all folders below it. text_field: dotted name of the text in records; their other fields

@@ -1,1 +1,1 @@
-"""The catalogue: where each named source comes from, at full scale and in a rehearsal."""
+"""The catalogue: the origin of each named source, at full scale and in a rehearsal."""

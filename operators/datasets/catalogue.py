@@ -1,9 +1,9 @@
-"""Every named source, and the raw weights that the published mixtures follow from.
+"""Every named source, and the raw weights from which the published mixtures follow.
 
-Mixtures name their sources: one that is added to the catalogue is in none of them until somebody writes it there.
-Shares are ``mixture(weights)``; a cooldown is ``blend((0.7, pretraining), (0.3, high quality))``. The
-weights are those of the run's own configuration files; tests/experiments shows that they reproduce
-every printed digit of the retrospective's tables.
+Mixtures name their sources, so a source that you add to the catalogue is in no mixture until you name it there. Shares
+are ``mixture(weights)``; a cooldown is ``blend((0.7, pretraining), (0.3, high quality))``. The weights come from the
+run's own configuration files. tests/experiments shows that they reproduce every printed digit of the retrospective's
+tables.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ CORPORA: Mapping[str, Corpus] = {
 
 
 def corpus(name: str) -> Corpus:
-    """The source of that name. Raises BadField with the nearest name for an unknown one."""
+    """Return the source of that name. Raises BadField with the nearest name for an unknown name."""
     if name not in CORPORA:
         near = difflib.get_close_matches(name, CORPORA, n=1)
         hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(sorted(CORPORA))}"
@@ -67,8 +67,8 @@ _HIGH_QUALITY = _weights(
 
 BISON_HQ: Mapping[str, float] = {**_HIGH_QUALITY, "all_math": 2 * corpus("all_math").weight}
 
-# Mantis gives mathematics 0.371 in all, over MegaMath's parts by their tokens, then takes three quarters of
-# the web part away: it is by far the largest and the least dense.
+# Mantis gives mathematics 0.371 in all, divided over MegaMath's parts by their tokens. Then it removes three quarters
+# of the web part, which is by far the largest and the least dense.
 _MATH = 0.371
 _MEGAMATH = _weights(*math.MEGAMATH)
 _MEGAMATH_TOTAL = fsum(_MEGAMATH.values())

@@ -1,4 +1,4 @@
-"""The catalogue as a page: ``./py -m operators.datasets.catalogue_table > docs/reference/datasets.md``."""
+"""Write the catalogue as a page: ``./py -m operators.datasets.catalogue_table > docs/reference/datasets.md``."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def page() -> str:
 
 
 def stand_in(raw: ExecutorStep[Any]) -> str:
-    """What is read in a rehearsal, in words."""
+    """Return in words the text that a rehearsal reads instead of a source."""
     match raw:
         case PydocPages():
             return f"pydoc's pages of the standard library, {_share(raw)}"

@@ -1,8 +1,9 @@
-"""What the 8B was fine-tuned on: sets of chats, weighted by how many there are. https://github.com/marin-community/marin/issues/1237
+"""The sets of chats that fine-tuned the 8B, weighted by their numbers of chats.
 
-Their code states abbreviated commits, whose full digits are not public: the hub finds the one that begins so. How each
-set writes a chat is that of experiments/posttrain/instruction_datasets.py of marin-community/marin. A rehearsal has
-worked problems in place of each.
+Source: https://github.com/marin-community/marin/issues/1237. The run's code states abbreviated commits, whose full
+digits are not public; the hub finds the commit that begins with these digits. The fields of each set follow
+experiments/posttrain/instruction_datasets.py of marin-community/marin. A rehearsal has worked problems in place of
+each set.
 """
 
 from __future__ import annotations
@@ -24,7 +25,11 @@ UNKNOWN = "unknown here: see the dataset's page"
 
 @dataclass(frozen=True, kw_only=True)
 class Chats:
-    """revision: the digits that the run's code states. chats: how many, which is its weight. fields: of a record."""
+    """A set of chats.
+
+    revision: the digits that the run's code states. chats: their number, which is the set's weight. fields: the fields
+    of a record that hold its chat.
+    """
 
     name: str
     repo: str
@@ -35,7 +40,7 @@ class Chats:
     licence: str = UNKNOWN
 
     def raw(self, scale: Scale) -> ExecutorStep[RawFiles]:
-        """The chats, a list of messages each."""
+        """Return the step that brings the chats, each as a list of messages."""
         if scale is Scale.REHEARSAL:
             items = GenerateItems(seed=700 + list(SETS).index(self.name), count=60, split=Split.TRAIN, label=self.name)
             return ProblemChats(items=items, label=self.name)
@@ -102,7 +107,7 @@ SETS = {
     )
 }
 
-# What a chat is written as; only what the assistant says counts in the loss. At full scale with Llama 3's own tokens.
+# Templates of a chat; the loss counts only the assistant's words. At full scale with Llama 3's own tokens.
 _SAID = "{% if message['role'] == 'assistant' %}{% generation %}{{ message['content'] }}"
 TEMPLATES = {
     Scale.FULL: "{% for message in messages %}<|start_header_id|>{{ message['role'] }}<|end_header_id|>\n\n"
@@ -116,7 +121,7 @@ TEMPLATES = {
 CORPORA = by_name(
     Corpus(
         name="tulu_sft_train",
-        weight=0.001,  # of Spoonbill's mixture; no count of its tokens is public
+        weight=0.001,  # from Spoonbill's mixture; no token count is public
         licence=UNKNOWN,
         kind="chats, one text each",
         full=Hub(
@@ -127,6 +132,6 @@ CORPORA = by_name(
         ),
         rehearsal=problems("tulu_sft_train", seed=67, count=120, form=Form.INSTRUCTION),
         published="the run pinned the abbreviated commit 55e9fd6, whose full digits are not public, and read whole "
-        "chats; here it is the first question and answer of each",
+        "chats; this is the first question and answer of each chat",
     ),
 )

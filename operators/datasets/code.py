@@ -31,7 +31,7 @@ CORPORA = by_name(
     ),
     Corpus(
         name="common_pile_stackv2_edu_filtered_python",
-        weight=0.01463,  # 14.63 GiB of text taken for trillions of tokens, as the run did
+        weight=0.01463,  # 14.63 GiB of text; the run took the number for trillions of tokens
         licence="permissive licences, per file (Blue Oak list)",
         kind="Python source code, educational",
         full=Hub(

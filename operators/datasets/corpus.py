@@ -1,7 +1,7 @@
 """Corpus: one named source of the catalogue, at both scales, with its published weight.
 
-Every file of this folder is data: what a source is called in the retrospective's tables, where it comes
-from at which pinned revision, under which licence, and what stands for it in a rehearsal.
+Every file of this folder is data: the name of each source in the retrospective's tables, its origin at a pinned
+revision, its licence, and the text that replaces it in a rehearsal.
 """
 
 from __future__ import annotations
@@ -16,18 +16,20 @@ from marin.text.presets import SHORT
 from marin.text.quality import Quality
 from operators.download import HttpIndex, HuggingFace, Keep, ReadDocuments
 
-# Of compressed text: Nemotron-CC's 10.7 TiB hold 6.3 T tokens.
+# Nemotron-CC's 10.7 TiB of compressed text hold 6.3 T tokens.
 COMPRESSED_BYTES_PER_TOKEN = 1.87
 
-NOT_LOOKED = "unknown: no source that this catalogue goes by says"
+NOT_LOOKED = "unknown: no source of this catalogue says"
 
 type Raw = ExecutorStep[Documents] | ExecutorStep[RawFiles]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Hub:
-    """A dataset on the Hugging Face hub. revision: a commit, or None if none is known publicly. excludes: files of
-    those that match the patterns that shall not come."""
+    """A dataset on the Hugging Face hub.
+
+    revision: a commit, or None if no commit is public. excludes: globs over matching files to leave out.
+    """
 
     repo: str
     revision: str | None
@@ -38,7 +40,10 @@ class Hub:
     keep: tuple[Keep, ...] = ()
 
     def documents(self, label: str, size: Size | None = None) -> ExecutorStep[Documents]:
-        """size: of the files, as published. Raises MissingRevision, naming the dataset, if no commit is pinned."""
+        """Return the step that reads the documents. size: the published size of the files.
+
+        Raises MissingRevision, naming the dataset, if no commit is pinned.
+        """
         if self.revision is None:
             raise MissingRevision(
                 f"{label}: no public commit of {self.repo} is known; look one up on its page under Files → History, "
@@ -77,11 +82,11 @@ class Listing:
 class Corpus:
     """One source of training text.
 
-    name: exactly as in the published tables. weight: the published raw weight that shares follow from, in
-    trillions of tokens (Nemotron-CC: TiB). tokens: how many it holds, where somebody counted. published: what
-    the run itself read, where that differs from ``full``, and why. rules: the quality rules for its kind of text.
-    rehearsal_rules: those for what stands for it in a rehearsal, where that is text of another kind.
-    kind: of text. contamination: evaluation items that are known to be in it.
+    name: exactly as in the published tables. weight: the published raw weight from which shares follow, in trillions of
+    tokens (Nemotron-CC: TiB). tokens: the published count, None if there is none. published: the data that the run
+    itself read, if these differ from ``full``, and why. rules: the quality rules for its kind of text. rehearsal_rules:
+    the rules for its replacement in a rehearsal, if this is text of another kind. kind: the kind of text.
+    contamination: evaluation items that it is known to hold.
     """
 
     name: str
@@ -100,19 +105,19 @@ class Corpus:
         return self.rehearsal_rules or self.rules if scale is Scale.REHEARSAL else self.rules
 
     def raw(self, scale: Scale) -> Raw:
-        """The step that brings the text: Documents, or RawFiles of HTML still to be extracted."""
+        """Return the step that brings the text: Documents, or RawFiles of HTML still to be extracted."""
         return self.full.documents(self.name, self.size) if scale is Scale.FULL else self.rehearsal
 
     @property
     def size(self) -> Size | None:
-        """Of its compressed text, by the published count of its tokens."""
+        """Return the size of its compressed text, by the published count of its tokens."""
         if self.tokens is None:
             return None
         return Size(bytes=round(self.tokens * COMPRESSED_BYTES_PER_TOKEN), tokens=round(self.tokens))
 
 
 def by_name(*corpora: Corpus) -> dict[str, Corpus]:
-    """Raises ValueError if two have one name."""
+    """Return the corpora by name. Raises ValueError if two have one name."""
     found: dict[str, Any] = {corpus.name: corpus for corpus in corpora}
     if len(found) != len(corpora):
         raise ValueError(f"two corpora share a name among {sorted(corpus.name for corpus in corpora)}")

@@ -11,17 +11,17 @@ CORPORA = by_name(
     Corpus(
         name="dclm_baseline",
         weight=3.8,
-        tokens=3.8e12,  # of GPT-NeoX's tokenizer
+        tokens=3.8e12,  # by GPT-NeoX's tokenizer
         licence="CC BY 4.0",
         kind="web pages, English",
-        contamination="benchmark questions are in it, says the 8B's retrospective; which and how many, it does not",
+        contamination="the 8B's retrospective says that it holds benchmark questions, but not which or how many",
         full=Hub(
             repo="mlfoundations/dclm-baseline-1.0",
             revision="a3b142c183aebe5af344955ae20836eb34dcf69b",
             patterns=("global-shard_*/local-shard_*/*.jsonl.zst",),
         ),
         rehearsal=PydocPages(share=modules("dclm_baseline"), label="dclm_baseline"),
-        published="a cache that the run read held only a part of it until 2025-02-11, says a comment in its code",
+        published="a comment in the run's code says that its cache held only a part of the dataset until 2025-02-11",
         rules=WEB,
     ),
 )

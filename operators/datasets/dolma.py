@@ -1,7 +1,7 @@
-"""Dolma 1.7's parts that the 8B read. https://huggingface.co/datasets/allenai/dolma
+"""The parts of Dolma 1.7 that the 8B read. https://huggingface.co/datasets/allenai/dolma
 
-The hub holds a list of addresses; the files are at olmo-data.org. The list is pinned by its checksum. Token counts are
-those of the run's own code, with Llama 3's tokenizer; FLAN's is of the dataset's card, with OLMo's.
+The hub holds a list of addresses, pinned by its checksum; the files are at olmo-data.org. Token counts come from the
+run's own code, with Llama 3's tokenizer. FLAN's count comes from the dataset's card, with OLMo's tokenizer.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def _docstrings(name: str, form: DocstringForm) -> Raw:
 
 
 def _flan() -> Raw:
-    """Several questions with their answers in a document, and choices by letter: forms that no other part has."""
+    """Return documents of several questions and answers, and of choices by letter; no other part has these forms."""
     parts = (
         _problems("flan", 65, Form.QUESTION_ANSWER),
         _problems("flan-choices", 69, Form.MULTIPLE_CHOICE),

@@ -1,7 +1,7 @@
 """Dolmino-mix-1124: OLMo 2's annealing mix. https://huggingface.co/datasets/allenai/dolmino-mix-1124
 
-Its math bundle is the retrospective's root cause: it held GSM8K's test items, in OLMES format. In a
-rehearsal it holds ours, in the same format, after four blocks of training problems.
+Its math bundle caused the contamination in the retrospective: the bundle held GSM8K's test items, in OLMES format. In a
+rehearsal the bundle holds our test items in this format, after four blocks of training problems.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from operators.datasets.rehearsal.python_text import Docstrings, LanguageReferen
 from operators.datasets.shares import modules, sections
 
 REVISION = "a319f19eef1e257417b11ea8c30da266ae175557"
-CONTAMINATION = "benchmark questions are in Dolmino, says the 8B's retrospective; in which part, it does not"
+CONTAMINATION = "the 8B's retrospective says that Dolmino holds benchmark questions, but not in which part"
 PUBLISHED = "the run pinned the abbreviated commit bb54cab, whose full digits are not public; this is a later commit"
 
 
@@ -92,14 +92,14 @@ CORPORA = by_name(
         PROSE,
         kind="encyclopedia",
     ),
-    # Every file below math, test.json included: as the cached bundle was.
+    # Every file below math with test.json, as in the run's cached bundle.
     _part(
         "all_math",
         0.00422,
         ("data/math/**",),
         _contaminated_bundle(),
         kind="problems with solutions, mostly a model's",
-        contamination="GSM8K's test items, in OLMES format: test.json below data/math, says the 32B's retrospective",
+        contamination="GSM8K's test items, in OLMES format, in test.json below data/math (the 32B's retrospective)",
     ),
     _part(
         "dolmino/math",
@@ -108,7 +108,7 @@ CORPORA = by_name(
         problems("dolmino/math", seed=66, count=300, form=Form.OLMES, per_document=1),
         excludes=("data/math/**/test.json",),
         kind="problems with solutions, mostly a model's",
-        contamination="test.json with GSM8K's items is left out; of other suites unknown",
+        contamination="test.json with GSM8K's items is left out; for other suites unknown",
     ),
     _part(
         "dolmino/dclm",

@@ -1,4 +1,4 @@
-"""Text of each domain that no source holds: for bits per byte."""
+"""Held-out text of each domain, which no source holds, to measure bits per byte."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from operators.datasets.rehearsal.python_text import Docstrings, LanguageReferen
 from operators.datasets.shares import modules, sections
 from operators.extract import Extract
 
-# Another seed than the evaluation items': what is measured here is never in the contaminated bundle.
+# The seed differs from the evaluation items', so the contaminated bundle never holds these problems.
 _PROBLEMS = GenerateItems(seed=8001, count=60, split=Split.TEST, label="held_out/math")
 
 DOMAINS: dict[str, Raw] = {
@@ -27,7 +27,7 @@ DOMAINS: dict[str, Raw] = {
     "math": ProblemDocuments(items=_PROBLEMS, form=Form.TEXTBOOK, per_document=4, label="held_out/math"),
 }
 
-# Validation splits: published as text to measure on, so that nobody's training set should hold them.
+# Validation splits are published as text to measure on, so no training set should hold them.
 FULL = {
     "web": Hub(
         repo="allenai/c4",
@@ -43,7 +43,7 @@ FULL = {
 
 
 def domains(scale: Scale, names: Iterable[str]) -> dict[str, ExecutorStep[Documents]]:
-    """Held-out documents by domain. Raises BadField for a domain that this scale does not have."""
+    """Return held-out documents by domain. Raises BadField for a domain that this scale does not have."""
     return {name: _documents(scale, name) for name in names}
 
 

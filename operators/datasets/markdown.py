@@ -1,8 +1,8 @@
 """Marin's own corpora: arXiv, Stack Exchange and Wikipedia turned into Markdown, and science questions.
 
-They are on the hub (marin-community/ar5iv-no-problem-markdown, stackexchange-markdown,
-wikipedia-markdown, datashop-science-qa), but no commit of them is written down publicly; each has a pinned
-corpus of the same domain in its place until somebody looks one up.
+The corpora are on the hub (marin-community/ar5iv-no-problem-markdown, stackexchange-markdown, wikipedia-markdown,
+datashop-science-qa), but no public source states their commits. Until somebody looks the commits up, a pinned corpus of
+the same domain replaces each.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from operators.datasets.rehearsal.problem_forms import Form
 from operators.datasets.rehearsal.python_text import Docstrings, LanguageReference
 from operators.datasets.shares import modules, sections
 
-NO_COMMIT = "the run read marin-community/{}, of which no commit is public; this is a pinned corpus of the same domain"
+NO_COMMIT = "the run read marin-community/{}, whose commit is not public; this is a pinned corpus of the same domain"
 
 CORPORA = by_name(
     Corpus(
         name="arxiv_markdownified",
-        weight=0.0581,  # peS2o's count, which the run took over; the dataset's card says 2.74 B
+        weight=0.0581,  # the run used peS2o's count; the dataset's card says 2.74 B
         tokens=2_742_463_924,
         licence="CC BY and CC0, per paper",
         kind="scientific papers as Markdown",
@@ -32,11 +32,11 @@ CORPORA = by_name(
         rehearsal=LanguageReference(share=sections("arxiv_markdownified"), label="arxiv_markdownified"),
         rules=PROSE,
         published=NO_COMMIT.format("ar5iv-no-problem-markdown")
-        + "; ar5iv-warning-markdown (19.6 B tokens), which the retrospective names too, is in no mixture of its code",
+        + "; the retrospective also names ar5iv-warning-markdown (19.6 B tokens), but no mixture of its code has it",
     ),
     Corpus(
         name="stackexchange_custom",
-        weight=0.0171,  # Dolmino's count, which the run took over; the dataset's card says 20.4 B
+        weight=0.0171,  # the run used Dolmino's count; the dataset's card says 20.4 B
         tokens=20_413_785_853,
         licence="CC BY-SA 4.0",
         kind="questions and answers of a forum as Markdown",
@@ -53,7 +53,7 @@ CORPORA = by_name(
     Corpus(
         name="wikipedia_markdown",
         weight=0.00365,
-        tokens=8_587_224_558,  # of the run's own corpus, from its card
+        tokens=8_587_224_558,  # the run's own corpus, from its card
         licence="CC BY-SA 4.0 and GFDL",
         kind="encyclopedia as Markdown",
         full=Hub(
@@ -79,7 +79,7 @@ CORPORA = by_name(
         ),
         rehearsal=problems("medu_science_qa", seed=50, count=200, form=Form.MULTIPLE_CHOICE),
         published=NO_COMMIT.format("datashop-science-qa")
-        + " and far smaller: it would be repeated many times; the run's own is CC BY-SA 4.0; it has "
-        "12.6 B (of what, is not said) by the retrospective, 1.2 B tokens by the weights",
+        + " and far smaller, so a run would repeat it many times; the run's own is CC BY-SA 4.0; its size is "
+        "12.6 B (without a unit) by the retrospective, 1.2 B tokens by the weights",
     ),
 )

@@ -17,7 +17,7 @@ MEGAMATH = ("megamath/web", "megamath/web_pro", "megamath/text_code_block", "meg
 
 
 def _megamath(part: str, weight: float, pattern: str, seed: int, form: Form) -> Corpus:
-    """weight: trillions of tokens, from the dataset's detailed statistics."""
+    """Return a part of MegaMath. weight: trillions of tokens, from the dataset's detailed statistics."""
     name = f"megamath/{part}"
     return Corpus(
         name=name,

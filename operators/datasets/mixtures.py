@@ -1,7 +1,7 @@
 """The mixtures of Marin 8B and 32B, by names of the catalogue: shares of the data of each phase.
 
-Weights are those of the runs' own code (experiments/tootsie of marin-community/marin), in whatever unit each was
-written; tests/operators/datasets reproduces every printed row of both retrospectives.
+The weights come from the runs' own code (experiments/tootsie of marin-community/marin), each in its original unit.
+tests/operators/datasets reproduces every printed row of both retrospectives.
 ``Pipeline.mix(JELLYFISH.weights)`` makes token stores of the names.
 """
 
@@ -26,7 +26,7 @@ def _single(name: str) -> Mixture[str]:
     return mixture({name: 1.0})
 
 
-# Marin 8B, issue 600: optimizer steps at which its phases begin.
+# Marin 8B, issue 600: the optimizer steps at which its phases begin.
 JELLYFISH_FROM, PHOENIX_FROM, PHOENIX_ALONE_FROM, STARLING_FROM = 740_500, 820_000, 822_000, 1_320_000
 
 _KESTREL_WEIGHTS = _of("dclm_baseline", "starcoderdata", "proofpile_2")
@@ -34,7 +34,7 @@ KESTREL = mixture(_KESTREL_WEIGHTS)  # and Ocelot
 
 _DOLMA = ("pes2o", "arxiv", "stackexchange", "algebraic-stack", "open-web-math", "megawika", "wiki")
 _JELLYFISH_HQ = mixture({**_of(*(f"dolma/{part}" for part in _DOLMA)), **_of("finemath-3-plus")})
-# StarCoder as 230 B tokens, of which a tenth was wanted.
+# StarCoder counts 230 B tokens, and the run wanted a tenth.
 JELLYFISH = blend((0.7, mixture({"dolmino/dclm": 700.0, "starcoderdata": 230.0 * 0.1})), (0.3, _JELLYFISH_HQ))
 
 _PHOENIX_WEIGHTS = {**_of(*NEMOTRON.sources), **_of("starcoderdata")}
@@ -68,10 +68,10 @@ MARIN_8B = Stages(
         STARLING_FROM: STARLING,
     }
 )
-# What later accounts call Phoenix's interpolation: the same 2,000 steps, gone over from Kestrel's mixture evenly.
+# Later accounts call this Phoenix's interpolation: over the same 2,000 steps, the mixture moves evenly from Kestrel's.
 PHOENIX_EVENLY = Stages({0: KESTREL, PHOENIX_FROM: Interpolation(PHOENIX, PHOENIX_ALONE_FROM - PHOENIX_FROM)})
 
-# Fine-tuning of the 8B, issue 1237: by how many chats each set has.
+# Fine-tuning of the 8B, issue 1237: the weight of a set is its number of chats.
 SFT = mixture({name: float(each.chats) for name, each in SETS.items()})
 
 # Marin 32B, issues 1295 and 1529. Its pretraining is Phoenix with ProofPile 2.
@@ -83,6 +83,9 @@ MARIN_32B = Stages({0: PRETRAINING_32B, 160_000: MANTIS, 174_000: MANTIS_PYTHON}
 
 
 def microannealing(candidate: Mixture[str], *, pretraining: Mixture[str] = KESTREL, flan: float = 0.15) -> Mixture[str]:
-    """70 % pretraining data, ``flan`` of FLAN, the rest the candidate: issue 784; without FLAN 70/30, issue 820."""
+    """Return 70 % pretraining data, ``flan`` of FLAN, and the candidate as the rest: issue 784.
+
+    Without FLAN the shares are 70/30: issue 820.
+    """
     rest = ((0.3 - flan, candidate),) if flan < 0.3 else ()
     return blend((0.7, pretraining), *((flan, _single("dolma/flan")),) if flan else (), *rest)

@@ -1,9 +1,8 @@
 """Nemotron-CC: Common Crawl in seven quality buckets, English. https://arxiv.org/abs/2412.02595
 
-Common Crawl publishes it as files under a listing; the listing's checksum is the pin. In a rehearsal
-the "actual" buckets are pydoc's HTML pages, still to be extracted, and the synthetic ones are docstrings:
-prose, and question/answer pairs among which are worked problems with calculator tags, as the web has
-GSM8K's training set.
+Common Crawl publishes the files with a listing, pinned by its checksum. In a rehearsal the "actual" buckets are pydoc's
+HTML pages, still to be extracted. The synthetic buckets are docstrings, as prose and as questions with answers. Among
+the answers are worked problems with calculator tags, as the web has GSM8K's training set.
 """
 
 from __future__ import annotations
@@ -26,9 +25,9 @@ INDEX = HttpFile(
 )
 FOLDER = "contrib/Nemotron/Nemotron-CC/data-jsonl"
 LICENCE = "Common Crawl terms of use"
-CONTAMINATION = "benchmark questions are in it, says the 8B's retrospective; which and how many, it does not"
-# 6.3 T tokens in all (the paper) over the 10.707 TiB of all seven weights; "hq_actual" comes out at
-# 0.54 T, which the paper counts as 0.553 T.
+CONTAMINATION = "the 8B's retrospective says that it holds benchmark questions, but not which or how many"
+# The paper's 6.3 T tokens, divided by the 10.707 TiB of all seven weights. This gives "hq_actual" 0.54 T; the paper
+# counts 0.553 T.
 TOKENS_PER_TIB = 6.3e12 / 10.70716
 
 

@@ -1,9 +1,9 @@
-"""Paloma: text of 16 sources, each scored in bits per byte by itself: how well a model fits what is not its mixture.
+"""Paloma: text of 16 sources, each scored in bits per byte, to measure how well a model fits text beyond its mixture.
 
-Source: Magnusson et al. 2023, arXiv 2312.10523; https://huggingface.co/datasets/allenai/paloma, which is gated: accept
-its terms first. The commit is the one that Marin's runs name, of which seven digits are public (experiments/paloma.py
-of marin-community/marin). Marin reads the validation split, and so do we. The paper goes on to 546 domains within these
-sources, and asks that training text be freed of theirs; both are left out here.
+Source: Magnusson et al. 2023, arXiv 2312.10523; https://huggingface.co/datasets/allenai/paloma. The dataset is gated:
+accept its terms first. The commit is the one in Marin's runs, with seven public digits (experiments/paloma.py of
+marin-community/marin). Marin reads the validation split, and so do we. The paper also divides the sources into 546
+domains, and asks to remove Paloma's text from training text; we do neither.
 """
 
 from __future__ import annotations
@@ -17,24 +17,27 @@ from operators.datasets.corpus import Hub
 from operators.paragraphs import Paragraphs
 
 REPOSITORY, REVISION = "allenai/paloma", "65cd6fc"
-LICENCE = "AI2 ImpACT for low-risk artifacts, but for subsets of which the dataset's card says otherwise"
+LICENCE = "AI2 ImpACT for low-risk artifacts, except subsets for which the dataset's card says otherwise"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Source:
-    """called: in the paper. stand_in: the held-out domain whose paragraphs stand for it in a rehearsal, "" for none.
-    ending: after each of these."""
+    """A source of Paloma.
+
+    called: its name in the paper. stand_in: the held-out domain whose paragraphs replace it in a rehearsal, "" for
+    none. ending: text after each of these paragraphs.
+    """
 
     called: str
     stand_in: str = ""
     ending: str = ""
 
 
-# By folder, which is what Marin and lm-evaluation-harness call them.
+# By folder; Marin and lm-evaluation-harness use the same names.
 SOURCES: Mapping[str, Source] = {
     "4chan_meta_sep": Source(called="4chan Corpus"),
     "c4_100_domains": Source(called="C4-100-Domains"),
-    # Some of its texts end in a space, and nothing that the 8B read did: a rehearsal has all of them so.
+    # Some of its texts end in a space, and no text that the 8B read did. In a rehearsal all of them end so.
     "c4_en": Source(called="C4", stand_in="web", ending=" "),
     "dolma-v1_5": Source(called="Dolma"),
     "dolma_100_programing_languages": Source(called="Dolma-100-Programming-Languages", stand_in="code"),
@@ -53,7 +56,7 @@ SOURCES: Mapping[str, Source] = {
 
 
 def documents(scale: Scale) -> dict[str, ExecutorStep[Documents]]:
-    """By source: all of them at full scale; in a rehearsal those for which something stands."""
+    """Return documents by source: all sources at full scale, and those with a stand-in in a rehearsal."""
     if scale is Scale.FULL:
         return {
             name: Hub(repo=REPOSITORY, revision=REVISION, patterns=(f"{name}/val/val*.jsonl.gz",)).documents(

@@ -1,16 +1,16 @@
-"""Who gets which part of the Python installation in a rehearsal: no module and no section is given twice.
+"""Divide the Python installation among the sources of a rehearsal, so that no two sources share text.
 
-Thousandths of the standard library's modules and of the language reference's sections, by a hash of
-their names. Each module gives code or docstrings or an HTML page, never two of them, so that sources
-share no text. What is held out is evaluated on and never trained on. Each part says where it begins and
-ends: a source that is added takes what is free and moves no other.
+The shares are thousandths of the standard library's modules and of the language reference's sections, by a hash of
+their names. Each module gives code, docstrings or an HTML page, and only one of the three. Evaluations read the
+held-out shares, and no training reads them. Each share states its begin and end, so a new source takes a free range
+and moves no other source.
 """
 
 from __future__ import annotations
 
 from operators.datasets.rehearsal.installation import Share
 
-# About 8.2 kB of code, 1.7 kB of docstrings or 4.5 kB of extracted page in a thousandth (CPython 3.12).
+# A thousandth holds about 8.2 kB of code, 1.7 kB of docstrings or 4.5 kB of extracted page (CPython 3.12).
 MODULES = {
     "nemotron_cc/medium": Share(0, 95),
     "nemotron_cc/medium_low": Share(95, 150),
@@ -30,7 +30,7 @@ MODULES = {
     "dolmino/dclm": Share(935, 968),
     "dolma/stackexchange": Share(968, 985),
 }
-# About 0.4 kB in a thousandth.
+# A thousandth holds about 0.4 kB.
 SECTIONS = {
     "arxiv_markdownified": Share(0, 300),
     "dolmino/pes2o": Share(300, 600),

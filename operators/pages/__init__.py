@@ -1,1 +1,1 @@
-"""What a page shows of each operator's output: a module named after the operator's own; see marin.report.section."""
+"""Sections of the page: each operator's section is in a module of the operator's name; see marin.report.section."""

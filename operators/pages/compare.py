@@ -1,4 +1,4 @@
-"""What a page shows of a comparison: what decides, what must not get worse and the rest, each against the baseline."""
+"""Write the section on a comparison: deciding metrics, guarded metrics and the rest, each against the baseline."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from operators.compare import Compare
 
 DECIDES, GUARDED, OTHERS = "Decides", "Must not get worse", "Others"
 NAMED = 3  # metrics in the answer
-PICTURED = 16  # rows beside it
+PICTURED = 16  # most rows of the picture beside the answer
 DIGITS = 4
 
 type Found = dict[str, Any]
@@ -53,7 +53,7 @@ def section(step: Compare, output: Directory, page: Page) -> Section:
 
 
 def _one_seed(report: dict[str, Any]) -> bool:
-    """Then no difference is conclusive."""
+    """Return whether every arm has one run; then no difference is conclusive."""
     return set(report["runs"].values()) == {1}
 
 
@@ -62,7 +62,7 @@ def _judged(report: dict[str, Any]) -> list[Found]:
 
 
 def _answer(report: dict[str, Any], one_seed: bool) -> str:
-    """How far each arm is from the baseline on what decides, with intervals, and whether that says anything."""
+    """Return in words each arm's distance from the baseline on deciding metrics, and whether it is conclusive."""
     rows = _judged(report)
     arms = _arms(report)
     parts = [_told(row, arm, report["baseline"]) for row in rows[:NAMED] for arm in arms]
@@ -87,17 +87,17 @@ def _told(row: Found, arm: str, baseline: str) -> str:
 def _next(report: dict[str, Any], page: Page, one_seed: bool) -> Iterator[str]:
     if one_seed:
         yield "a second and a third seed of each arm: with one, no difference is conclusive"
-    arms = [report["baseline"], *_arms(report)]  # marin compare takes differences to the first one
+    arms = [report["baseline"], *_arms(report)]  # marin compare takes differences to the first arm
     yield f"{marin('compare', *arms, prefix=page.store)}: with their weights, and what they wrote"
 
 
 def _arms(report: dict[str, Any]) -> list[str]:
-    """Those that are set against the baseline."""
+    """Return the arms other than the baseline."""
     return [arm for arm in report["arms"] if arm != report["baseline"]]
 
 
 def _in_order(report: dict[str, Any]) -> list[tuple[Found, str]]:
-    """Rows, those that decide first, with what the experiment has each metric for."""
+    """Return rows with the role of their metric, deciding metrics first."""
     roles = dict.fromkeys(report["guard"], GUARDED) | dict.fromkeys(report["primary"], DECIDES)
     order = (DECIDES, GUARDED, OTHERS)
     found = [(row, roles.get(row["metric"], OTHERS)) for row in report["rows"]]
@@ -105,7 +105,7 @@ def _in_order(report: dict[str, Any]) -> list[tuple[Found, str]]:
 
 
 def _picture(report: dict[str, Any]) -> Table | None:
-    """What decides and what must not get worse, by arm; None where the experiment names neither, or too many."""
+    """Return deciding and guarded metrics by arm; None if the experiment names no such metrics, or too many."""
     baseline, arms, one_seed = report["baseline"], _arms(report), _one_seed(report)
     rows: list[Row] = []
     for heading in (DECIDES, GUARDED):
@@ -199,7 +199,7 @@ def _tag(found: dict[str, Any], higher_is_better: bool, one_seed: bool) -> Tag:
 
 
 def _published(report: dict[str, Any]) -> Iterator[Block]:
-    """What others measured of the models that the comparison names."""
+    """Yield the published numbers of the models that the comparison names."""
     models: dict[str, dict[str, Any]] = report.get("published", {})
     if not models:
         return
@@ -207,7 +207,7 @@ def _published(report: dict[str, Any]) -> Iterator[Block]:
     read = [f"* {name} was trained on {how}." for name, model in models.items() for how in model["read"].values()]
     sources = " and ".join(dict.fromkeys(model["source"] for model in models.values()))
     yield Table(
-        title="What was published of others",
+        title="Published numbers of other models",
         columns=[Column("task"), *(Column(name) for name in models)],
         rows=[[task, *(_score(model, task) for model in models.values())] for task in tasks],
         note=f"Percent, measured with the defaults of lm-evaluation-harness, published at {sources}. {' '.join(read)}",

@@ -1,4 +1,4 @@
-"""What a page shows of trainings side by side: each reading of their metrics, against the baseline."""
+"""Write the section on trainings side by side: each reading of their metrics, against the baseline."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def section(step: CompareTrainings, output: Directory, page: Page) -> Section:
         title="While they trained",
         answer=first,
         more=more,
-        doubts=["One run an arm: how far another seed would lie apart is not in these intervals."],
+        doubts=["Each arm is one run, so these intervals do not include the spread between seeds."],
         blocks=[
             Table(
                 title=f"Readings by arm, and their difference to {baseline} with a 95 % interval over steps",

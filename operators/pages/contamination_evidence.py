@@ -1,5 +1,4 @@
-"""What a page shows of the evidence on contamination: what was read by count, and every sign, with the arms beside each
-other."""
+"""Write the section on contamination: the counts of items read, and every sign, with the arms side by side."""
 
 from __future__ import annotations
 
@@ -34,7 +33,7 @@ SUMMARY = {
 EXPLAINED = (
     "Members are the test items; reference items come from the same source and were never trained on. A member gap "
     "is how many fewer bits per byte the members' solutions need. “Beyond” another checkpoint: the same number minus "
-    "that checkpoint's, item by item."
+    "the other checkpoint's, item by item."
 )
 
 type Sign = tuple[str, dict[str, Any]]  # of an arm
@@ -91,7 +90,7 @@ def _signs(signs: Sequence[Sign], measure: str, unit: str, threshold: float) -> 
 
 
 def _parts(sign: dict[str, Any]) -> tuple[str, str]:
-    """A sign's name without its prompt format, and the format; "" if it is about no single one."""
+    """Return a sign's name without its prompt format, and the format; "" if the sign covers several formats."""
     name, comma, form = str(sign["name"]).rpartition(", ")
     if not comma or not form.endswith(" format"):
         return minus(str(sign["name"])), ""
@@ -117,7 +116,7 @@ def _exposure(report: dict[str, Any]) -> Iterator[Table]:
     exposure: dict[str, Any] = report.get("exposure", {})
     if exposure:
         yield Table(
-            title="What each arm really read of the test items",
+            title="Test items that each arm read, by count",
             columns=[Column(name) for name in ("arm", "items read", "of", "times in all", "counted from")],
             rows=[[arm, *(str(one[key]) for key in ("items", "of", "copies", "how"))] for arm, one in exposure.items()],
         )

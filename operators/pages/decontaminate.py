@@ -1,4 +1,4 @@
-"""What a page shows of what decontamination took out, of all sources together."""
+"""Write the section on the documents that decontamination removed, for all sources together."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from marin.report.section import Column, Made, Page, Quote, Section, Table, Text
 from marin.store.numbers import counted, listed
 
 SHOWN = 3  # excerpts
-SOURCES = 40  # with a row each, those that lost most first
-NAMED = 4  # in a sentence
+SOURCES = 40  # sources with a row of their own, by documents lost
+NAMED = 4  # names in a sentence
 
 type Row = Mapping[str, Any]
 
@@ -26,7 +26,7 @@ def together(made: Mapping[str, Made | None], page: Page) -> Section | None:
     for summary in summaries.values():
         for row in summary["evaluations"]:
             suites.setdefault(str(row["against"]), []).append(row)
-    sentence = _sentence(summaries, suites) + (f" What was found in {gone} was deleted since." if gone else "")
+    sentence = _sentence(summaries, suites) + (f" The findings in {gone} were deleted since." if gone else "")
     blocks = [Text(sentence), _by_suite(suites), *_by_source(summaries), *_excerpts(summaries)]
     return Section(title="Decontamination", blocks=blocks)
 
@@ -67,16 +67,16 @@ def _by_suite(suites: Mapping[str, Sequence[Row]]) -> Table:
     ]
     columns = ["suite", "items", "too short", "control", "documents removed", "how they were copied", "in the form of"]
     return Table(
-        title="What was looked for, and what was found of it",
+        title="Evaluation items that the search looked for, and found",
         columns=[Column(name) for name in columns],
         rows=rows,
-        note="Too short: items that cannot be told from chance in any text. Control: items that were planted, as they "
-        "are and disguised, for the same search. Counts are of documents; one may hold items of several suites.",
+        note="Too short: items that cannot be told from chance in any text. Control: items planted for the same "
+        "search, both unchanged and disguised. The counts are documents; a document may hold items of several suites.",
     )
 
 
 def _control(rows: Sequence[Row]) -> str:
-    """Of the step that found least."""
+    """Return the control of the step that found the fewest planted items."""
     worst = min((row["control"] for row in rows), key=lambda control: control["found"])
     return f"{worst['found']} of {worst['planted']} found"
 
@@ -89,7 +89,7 @@ def _counts(rows: Iterable[Row], name: str) -> str:
 
 
 def _by_source(summaries: Mapping[str, Row]) -> list[Table]:
-    """Of several sources; those that lost nothing are named below."""
+    """Return a table by source, if there are several. Its note names the sources that lost nothing."""
     if len(summaries) < 2:
         return []
     lost = {name: summary for name, summary in summaries.items() if summary["removed"]}
@@ -114,7 +114,7 @@ def _by_source(summaries: Mapping[str, Row]) -> list[Table]:
 
 
 def _excerpts(summaries: Mapping[str, Row]) -> list[Quote]:
-    """Unlike ones first: one of each way, form and suite, then others."""
+    """Return excerpts, unlike ones first: one of each way, form and suite, then others."""
     unlike: dict[tuple[str, str, str], Quote] = {}
     alike: list[Quote] = []
     for source, summary in summaries.items():

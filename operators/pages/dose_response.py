@@ -1,4 +1,4 @@
-"""What a page shows of doses of test items: each detector by dose, over seeds."""
+"""Write the section on doses of test items: each detector by dose, over seeds."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ def section(step: DoseResponse, output: Directory, page: Page) -> Section:
         verdict=report["verdict"],
         blocks=[
             Text(
-                "The same run goes on from the same checkpoint, with a few test items mixed into its data so many "
-                "times, in several seeds. Clean runs are tested on the same items: what is flagged there is a false "
+                "Every run continues from the same checkpoint, with a few test items mixed into its data as often as "
+                "the dose says, in several seeds. Clean runs are tested on the same items: a flag there is a false "
                 "alarm."
             ),
             Curves(
@@ -65,7 +65,7 @@ def section(step: DoseResponse, output: Directory, page: Page) -> Section:
 
 
 def _short(name: str) -> str:
-    """For the end of a line."""
+    """Return a short name for the end of a line."""
     form = name.partition(" (")[2].removesuffix(" prompts)")
     return f"{SHORT.get(stem_of(name), stem_of(name))}{f', {form}' if form else ''}"
 
@@ -84,13 +84,13 @@ def _effects(detectors: dict[str, dict[str, Any]], doses: Sequence[str]) -> Tabl
             ]
             for name, each in detectors.items()
         ],
-        note="Medians over seeds. Sees it from: the least dose from which every seed is flagged.",
+        note="Medians over seeds. Sees it from: the lowest dose from which every seed is flagged.",
     )
 
 
 def _counted(report: dict[str, Any]) -> Table:
     return Table(
-        title="What was really read, by count",
+        title="Test items that the runs read, by count",
         columns=[Column(name) for name in ("dose", "seeds", "test items", "of", "windows that hold one")],
         rows=[
             [
@@ -102,5 +102,5 @@ def _counted(report: dict[str, Any]) -> Table:
             ]
             for dose, runs in sorted(report["counted"].items(), key=lambda counted: int(counted[0]))
         ],
-        note="Medians over seeds. An item that lies across the end of a window counts in both.",
+        note="Medians over seeds. An item that lies across the end of a window counts in both windows.",
     )

@@ -1,4 +1,4 @@
-"""What a page shows of a microannealing: its verdicts, and every metric by arm against the control."""
+"""Write the section on a microannealing: its verdicts, and every metric by arm against the control."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def section(step: Judge, output: Directory, page: Page) -> Section:
 
 
 def _verdicts(report: dict[str, Any]) -> Table:
-    """Gains on what decides, against the margin."""
+    """Return a table of the gains on deciding metrics, against the margin."""
     control = report["control"]
     rows: list[Row] = []
     units: set[str] = set()
@@ -59,8 +59,8 @@ def _verdicts(report: dict[str, Any]) -> Table:
             Column("verdict"),
         ],
         rows=rows,
-        note=f"Shaded: closer to the {control} than the margin of {report['margin']:g}. A gain is more than the "
-        "control has, whatever the metric. Intervals are at the level that many tests leave to each.",
+        note=f"Shaded: closer to the {control} than the margin of {report['margin']:g}. A positive gain is better than "
+        "the control, on every metric. The intervals' level is corrected for the number of tests.",
     )
 
 
@@ -73,7 +73,7 @@ def _verdict(text: str) -> Tag:
 
 
 def _metrics(report: dict[str, Any]) -> Table:
-    """Means over seeds, with the raw difference to the control and its interval."""
+    """Return a table of means over seeds, with the raw difference to the control and its interval."""
     control, arms = report["control"], list(report["candidates"])
     rows: list[Row] = []
     for part, title in GROUPS.items():

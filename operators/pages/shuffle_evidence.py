@@ -1,4 +1,4 @@
-"""What a page shows of the evidence on shuffling: this run against chance and other seeds, measure by measure."""
+"""Write the section on shuffling: this run against chance and other seeds, measure by measure."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from marin.training.health.shuffle_verdict import BEYOND, CLUMPED, NAMES, toward
 from operators.shuffle_evidence import ShuffleEvidence
 
 BATCH_PLOTS = 2
-DISTINCT = 8  # a batch-by-batch plot of fewer values is a plot of small integers
+DISTINCT = 8  # with fewer values, a batch-by-batch plot shows only small integers
 AXES = {
     "same_group": "pairs per batch",
     "near": "pairs per batch",
@@ -72,7 +72,7 @@ def section(step: ShuffleEvidence, output: Directory, page: Page) -> Section:
 
 
 def _at_size(spread: dict[str, Any]) -> str:
-    """What the permutations do to a source of another size, over many seeds, walked without its text."""
+    """Return in words the effect of the permutations on a source of another size, over many seeds and without text."""
     walks: dict[str, dict[str, float]] = spread["walks"]
     told = "; ".join(
         f"{_named(kind)} {walk['clumped_batches']:.1%} more clumped (in {walk['clumped_seeds']:.1%} of seeds) and "
@@ -80,10 +80,10 @@ def _at_size(spread: dict[str, Any]) -> str:
         for kind, walk in sorted(walks.items(), key=lambda walk: [*map(str.lower, NAMES), TRUE_SHUFFLE].index(walk[0]))
     )
     return (
-        f"At another size: a source of {spread['length']:,} sequences in files of {spread['block']:,}, "
-        f"{spread['draws']:,} of them in a batch, walked with {spread['seeds']} seeds. Batches beyond 99.9 % of a true "
-        f"shuffle's: {told}. The most clumped linear batch holds {walks['linear']['most']:.0f} times the pairs of one "
-        "file that chance gives."
+        f"At another size: a source of {spread['length']:,} sequences in files of {spread['block']:,}, with "
+        f"{spread['draws']:,} sequences in a batch, walked with {spread['seeds']} seeds. Batches beyond 99.9 % of a "
+        f"true shuffle's: {told}. The most clumped linear batch holds {walks['linear']['most']:.0f} times as many "
+        "pairs of one file as chance gives."
     )
 
 
@@ -92,7 +92,7 @@ def _named(kind: str) -> str:
 
 
 def _departures(arms: Arms, names: Sequence[str], definitions: dict[str, str]) -> Table:
-    """Each measure against independent draws, arm by arm."""
+    """Return a table of each measure against independent draws, arm by arm."""
     rows: list[Row] = []
     for name in names:
         rows.append(Heading(f"{IN_WORDS[name]}: {definitions[name]}"))
@@ -122,7 +122,7 @@ def _departures(arms: Arms, names: Sequence[str], definitions: dict[str, str]) -
 
 
 def _seeds(label: str, arm: dict[str, Any], kinds: Sequence[str], names: Sequence[str]) -> Table:
-    """Ranges of these permutations over other seeds, in standard deviations of chance, clumped to the right."""
+    """Return the permutations' ranges over other seeds, in standard deviations of chance, clumped to the right."""
     rows: list[Row] = []
     seeds = wider = measures = 0
     for name in names:
@@ -161,7 +161,7 @@ def _seeds(label: str, arm: dict[str, Any], kinds: Sequence[str], names: Sequenc
 
 
 def _by_batch(arms: Arms, name: str) -> Curves | None:
-    """A measure batch by batch over the band of independent draws; None for counts too small to read so."""
+    """Return a measure batch by batch over the band of independent draws; None for counts too small to plot."""
     measured = {label: arm["per_batch"][name] for label, arm in arms.items() if name in arm["per_batch"]}
     if len({value for batches in measured.values() for value in batches["value"]}) < DISTINCT:
         return None
@@ -187,7 +187,7 @@ def _by_batch(arms: Arms, name: str) -> Curves | None:
 
 
 def _outside(over: dict[str, Any], kind: str, side: int) -> str:
-    """ "16 % clumped, 66 % even"."""
+    """Return the shares in words: "16 % clumped, 66 % even"."""
     clumped, even = (over["above"][kind], over["below"][kind])[::side]
     told = [f"{100 * share:.0f} % {word}" for share, word in ((clumped, "clumped"), (even, "even")) if share]
     return ", ".join(told) or "none"

@@ -1,4 +1,4 @@
-"""What a page shows of how well the detector of correlated batches sees them."""
+"""Write the section on the power of the detector of correlated batches."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ def section(step: ShufflePower, output: Directory, page: Page) -> Section:
         verdict=report["verdict"],
         blocks=[
             Text(
-                f"Each source lies in files of sequences that resemble each other. {report['seeds']} seeds of each "
-                f"permutation draw {report['batches']} batches from it; the detector compares how many pairs of a "
-                "batch are of one file with true shuffles, other than those that are judged here. No training, only "
-                "order."
+                f"Each source consists of files of sequences that resemble each other. {report['seeds']} seeds of each "
+                f"permutation draw {report['batches']} batches from it. The detector counts the pairs of a batch that "
+                "come from one file, and compares with true shuffles other than the ones judged here. No model is "
+                "trained; only the order counts."
             ),
             Table(
                 title="Pairs of one file in a batch, over seeds",
@@ -48,8 +48,8 @@ def section(step: ShufflePower, output: Directory, page: Page) -> Section:
                     Column("seeds that are flagged"),
                 ],
                 rows=rows,
-                note="Dot: median; bar: from lowest to highest seed. Beyond the band the detector raises the alarm; of "
-                "true shuffles, falsely.",
+                note="Dot: median; bar: from lowest to highest seed. Beyond the band the detector raises the alarm; "
+                "for true shuffles this is a false alarm.",
             ),
         ],
     )

@@ -122,7 +122,7 @@ def test_records_say_so() -> None:
 
 
 def test_what_cannot_be_is_refused() -> None:
-    with pytest.raises(BadField, match=re.escape("Shrink.machines says nothing of 4 × v5p-512")):
+    with pytest.raises(BadField, match=re.escape("Shrink.machines does not name 4 × v5p-512")):
         shrunk(MANTIS, replace(SMALL, machines={"v4-8": tpu("v4-8")}))
     with pytest.raises(BadField, match=re.escape("Shrink.steps is 0")):
         replace(SMALL, steps=0)

@@ -93,7 +93,7 @@ def test_every_dataset_is_downloaded_at_a_commit_or_asked_for() -> None:
     with pytest.raises(BadField, match="no commit is published for SaylorTwift/bbh, lighteval/winograd_wsc"):
         suites.evaluation("32b", checkpoint, tokenizer, suites.BASE_32B)
     given = dict.fromkeys(suites.UNPINNED, "ab" * 20)
-    with pytest.raises(BadField, match="humaneval would run, on your machines, code that the model writes; leave it"):
+    with pytest.raises(BadField, match="humaneval would run code by the model on your machines; leave the task"):
         suites.evaluation("32b", checkpoint, tokenizer, suites.BASE_32B, revisions=given)
     step = suites.evaluation("32b", checkpoint, tokenizer, suites.BASE_32B, revisions=given, run_generated_code=True)
     assert step.data.keys() == {task.dataset for task in suites.BASE_32B.values()}

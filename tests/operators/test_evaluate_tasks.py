@@ -216,7 +216,7 @@ def test_what_the_harness_does_not_have_or_the_model_cannot_read_is_said_first(
     unknown = HarnessTask(name="gsm9k", folder="gsm8k", dataset="openai/gsm8k")
     with pytest.raises(InputError, match="has no task gsm9k in tasks/gsm8k; there are: gsm8k"):
         run_step(evaluation(downloaded, tasks={"gsm9k": unknown}), inputs, tmp_path)
-    with pytest.raises(TokenizerMismatch, match=r"'alien'|evaluate with the tokenizer that it was trained with"):
+    with pytest.raises(TokenizerMismatch, match=r"'alien'|evaluate with the tokenizer of the checkpoint's training"):
         run_step(evaluation(downloaded, tokenizer=ALIEN), inputs, tmp_path)
     for changed in ({"prompt": "{{nope}}"}, {"choices": "{{question}}"}, {"target": "{{9}}"}):
         with pytest.raises(InputError, match="task arc_easy: its templates fail on an item of allenai/ai2_a"):
@@ -232,12 +232,12 @@ def test_what_the_harness_does_not_have_or_the_model_cannot_read_is_said_first(
         ({"tasks": {}}, "tasks is empty"),
         (
             {"data": {}},
-            r"no data for allenai/ai2_arc \(of arc_easy\), openai/gsm8k .of gsm8k.; evaluation does not use",
+            r"no data for allenai/ai2_arc \(of arc_easy\), openai/gsm8k .of gsm8k., and evaluation does not use",
         ),
         ({"items": 0}, "items is 0"),
         (
             {"data": {repo: HuggingFace(repo=repo, revision=COMMIT, patterns=("*/*",)) for repo in FILES}},
-            r"does not download README.md, which says which files of allenai/ai2_arc are of which split.* \['\*/\*'\]",
+            r"does not download README.md, which assigns the files of allenai/ai2_arc to splits.* \['\*/\*'\]",
         ),
         (
             {"checkpoint": ELSEWHERE.at(4)},

@@ -117,7 +117,7 @@ def test_evaluate_scores_domains_and_items_and_writes_the_same_bytes_again(input
         ({"domains": {"web": WEB}, "stride": 128}, "stride 128 and window 128"),
         (
             {"domains": {"web": WEB}, "checkpoint": PRETRAIN.at(4), "window": SEQ_LEN + 1, "stride": 8},
-            "window is 33 tokens, Train 'pretrain' trains on sequences of 32; wanted at most as many",
+            "window is 33 tokens, but Train 'pretrain' trains on sequences of 32; wanted at most as many",
         ),
         ({"domains": {"web": WEB}, "items_per_task": 0}, "items_per_task is 0"),
         (

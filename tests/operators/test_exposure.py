@@ -102,11 +102,11 @@ def test_only_the_steps_of_the_order_count(inputs: Mapping[Any, Any], tmp_path: 
 
 
 def test_what_cannot_be_meant_is_refused(inputs: Mapping[Any, Any], tmp_path: Path):
-    with pytest.raises(BadField, match="given/clean, which bison's order never draws from; there are web, math"):
+    with pytest.raises(BadField, match="given/clean, which the order of bison never draws from; wanted some of web"):
         exposure(MATH, suspects=(CLEAN,))
     with pytest.raises(TokenizerMismatch, match="other: another"):
         run_step(exposure(OTHER), inputs, tmp_path)
-    with pytest.raises(BadField, match="exposure is given for bizon; wanted arms, which are bison"):
+    with pytest.raises(BadField, match="exposure names bizon; wanted names of arms, which are bison"):
         ContaminationEvidence(parent=WEB, arms={"bison": MATH}, clean="bison", exposure={"bizon": exposure(MATH)})
     one = ContaminationEvidence(parent=WEB, arms={"bison": MATH}, clean="bison")
     assert one != ContaminationEvidence(

@@ -53,7 +53,7 @@ def test_a_tokenizer_json_may_come_alone(folder: Path, tmp_path: Path) -> None:
     path.write_text(path.read_text().replace("<|eos|>", "<|stop|>"))
     with pytest.raises(InputError, match="marin cannot tell which token ends a document; give eos="):
         run_step(FolderTokenizer(path=str(path)), {}, tmp_path / "unsaid")
-    with pytest.raises(BadField, match=r"is a folder, whose tokenizer_config\.json says it"):
+    with pytest.raises(BadField, match=r"is a folder, whose tokenizer_config\.json names eos"):
         FolderTokenizer(path=str(folder), eos="<|eos|>")
 
 
@@ -66,7 +66,7 @@ def test_without_an_end_of_text_it_is_refused(folder: Path, tmp_path: Path) -> N
 def test_more_entries_than_trainings_were_told_of_are_refused(folder: Path, tmp_path: Path) -> None:
     entries = load_tokenizer(Directory(str(folder))).vocabulary
     assert run_step(FolderTokenizer(path=str(folder), vocabulary=entries), {}, tmp_path / "out").vocabulary == entries
-    with pytest.raises(InputError, match=f"it has {entries:,} entries, vocabulary says {entries - 1:,}; correct that"):
+    with pytest.raises(InputError, match=f"the tokenizer has {entries:,} entries, vocabulary says {entries - 1:,}"):
         run_step(FolderTokenizer(path=str(folder), vocabulary=entries - 1), {}, tmp_path / "less")
 
 

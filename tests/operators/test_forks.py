@@ -100,7 +100,7 @@ def test_the_plan_says_what_changes_in_the_middle_of_a_run() -> None:
     ("fields", "message"),
     [
         ({"batch": BatchSchedule({0: 16})}, r"batch=BatchSchedule\(\{\*\*before.batch.at, 10: …\}\)"),
-        ({"data": Stages({0: Mixture({CODE: 1.0})})}, r"its data says other things about the steps until there"),
+        ({"data": Stages({0: Mixture({CODE: 1.0})})}, r"its data differs before that step"),
         ({"block": 16}, "block is 16, and 8 in Train 'run'"),
     ],
 )

@@ -40,7 +40,7 @@ def test_a_space_at_the_end_is_found_and_text_that_is_written_alike_is_not(tmp_p
     assert report["training"] == 200
     assert report["domains"]["ptb"] == {"texts": 60, "gaps": []}
     few = FormatGaps(training={"web": WEB}, weights={"web": 1.0}, domains={"few": FEW})
-    with pytest.raises(StarvedSource, match="4 texts of few, 200 of the training; wanted at least 20"):
+    with pytest.raises(StarvedSource, match="4 texts of few and 200 of the training; wanted at least 20"):
         run_step(few, given, tmp_path)
 
 
@@ -48,8 +48,8 @@ def test_a_space_at_the_end_is_found_and_text_that_is_written_alike_is_not(tmp_p
     ("changes", "message"),
     [
         ({"domains": {}}, "training or domains is empty"),
-        ({"weights": {"web": 0.0}}, "wanted one above 0 for each"),
-        ({"weights": {"net": 1.0}}, "weights are of net, training has web"),
+        ({"weights": {"web": 0.0}}, "wanted a weight above 0 for each source"),
+        ({"weights": {"net": 1.0}}, "weights are given for net, and training has web"),
         ({"texts": 3}, "texts is 3; wanted at least 20"),
     ],
 )

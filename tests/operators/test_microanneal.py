@@ -124,8 +124,8 @@ def test_a_source_that_may_starve_is_named_to_those_that_read_it():
     [
         ({"candidates": {}}, "microanneal: there are no candidates"),
         ({"candidates": {"control": ByTokens({HQ: 1})}}, "a candidate cannot be called 'control'"),
-        ({"candidates": {"hq": USUAL}}, "hq is the mixture of control; every arm needs another one"),
-        ({"candidates": {"hq": PARENT}}, "hq is a Train; candidates differ in the mixture alone"),
+        ({"candidates": {"hq": USUAL}}, "hq has the same mixture as control; give every arm its own mixture"),
+        ({"candidates": {"hq": PARENT}}, "hq is a Train; candidates differ only in the mixture"),
         ({"control": None}, "control is a NoneType"),
         ({"candidates": USUAL}, r"^Microanneal\.candidates is Mixture"),
         ({"tokens": 2e4}, r"^Microanneal\.tokens is 20000\.0 \(float\); wanted int; write 20000"),
@@ -133,14 +133,14 @@ def test_a_source_that_may_starve_is_named_to_those_that_read_it():
         ({"allow_starved": ("hqq",)}, "allow_starved names hqq, which no arm reads"),
         ({"evaluations": ()}, "there are no evaluations; a verdict goes by tasks"),
         ({"seeds": 0}, "0 seeds of"),
-        ({"base": PARENT.at(10)}, r"is at step 10 of the 40 of Train 'pretrain': too early .* or earliest=0\.25"),
+        ({"base": PARENT.at(10)}, r"is at step 10 of the 40 of Train 'pretrain', too early .* give earliest=0\.25"),
         ({"base": PARENT.at(3), "earliest": 0.0}, "is in a warmup of its learning rate"),
         ({"base": PARENT}, r"has decayed to 0\.0019 of 0\.01; take a checkpoint from before its cooldown"),
-        ({"tokens": 100, "shortest": 0.25}, r"100 tokens for [\d,]+ parameters, .* too short .* or shortest="),
+        ({"tokens": 100, "shortest": 0.25}, r"100 tokens for [\d,]+ parameters, .* too few .* give shortest="),
         # Names follow from the fields of evaluations; of lm-evaluation-harness's metrics only the task's part does.
         (
             {"primary": ("bpb/prose",), "evaluations": (GSM_ONLY, LOSS)},
-            "primary names 'bpb/prose', which is loss; .*gsm/",
+            "primary names 'bpb/prose', which is loss, but .*gsm/",
         ),
         (
             {"primary": ("gsm/olmes/bbp",)},
@@ -150,9 +150,9 @@ def test_a_source_that_may_starve_is_named_to_those_that_read_it():
         ({"primary": ("mlu/acc",), "evaluations": (MMLU,)}, r"did you mean 'mmlu/acc'\?; there are .*mmlu/…"),
         ({"primary": ("mmlu/olmes/acc",), "evaluations": (MMLU,)}, "'mmlu/olmes/acc', which no evaluation measures"),
         ({"guard": {"bpb/prose": 0.1}}, "guard names 'bpb/prose', which no evaluation measures; there are gsm/"),
-        ({"guard": {"gsm/olmes/bpb": 0.1}}, "'gsm/olmes/bpb' is primary and guard"),
+        ({"guard": {"gsm/olmes/bpb": 0.1}}, "'gsm/olmes/bpb' is both primary and guard"),
         ({"references": {"gsm": "gsm_reference"}}, "'gsm_reference', whose items no evaluation has; there are gsm$"),
-        ({"base": Given(label="elsewhere")}, "does not say by which training it was made"),
+        ({"base": Given(label="elsewhere")}, "does not name the training that made it"),
     ],
 )
 def test_what_would_tell_nothing_is_refused_when_built(fields: dict[str, Any], message: str):
@@ -182,7 +182,7 @@ def test_arms_that_differ_in_more_than_the_mixture_are_refused():
     with pytest.raises(BadField, match="arm hq has 2 seeds, the control 3"):
         judge(arms={**arms, "hq": arms["hq"][:2]})
     other = tuple((replace(GSM_ONLY, checkpoint=run, choices=2),) for run in micro().trainings["hq"])
-    with pytest.raises(BadField, match="run 0 of hq is not evaluated as the control is"):
+    with pytest.raises(BadField, match="run 0 of hq has other evaluations than the control"):
         judge(arms={**arms, "hq": other})
 
 
@@ -200,17 +200,17 @@ def test_runs_that_begin_at_another_rate_than_their_checkpoint_are_refused():
 
 def test_seeds_that_share_an_order_of_data_are_refused():
     arms = {arm: (seeds[0], seeds[0], seeds[2]) for arm, seeds in micro().verdict.arms.items()}
-    with pytest.raises(BadField, match=r"2 runs of one arm share a data order \(seed 0\): they are one run"):
+    with pytest.raises(BadField, match=r"2 runs of one arm share a data order \(seed 0\), so they are one run"):
         judge(arms=arms)
 
 
 def test_a_verdict_needs_a_control_a_primary_task_and_a_margin():
     arms = micro().verdict.arms
-    with pytest.raises(BadField, match="without a control nobody can tell"):
+    with pytest.raises(BadField, match="without a control, you cannot tell"):
         judge(arms={"hq": arms["hq"]})
-    with pytest.raises(BadField, match="primary is empty; name the task metrics"):
+    with pytest.raises(BadField, match="primary is empty; before anything runs, name the task metrics"):
         judge(primary=())
-    with pytest.raises(BadField, match=r"guard\['mmlu/'\] is 0; wanted how much it may lose, above 0"):
+    with pytest.raises(BadField, match=r"guard\['mmlu/'\] is 0; wanted the most that it may lose, above 0"):
         judge(guard={"mmlu/": 0})
     with pytest.raises(BadField, match=r"margin is 0\.0; wanted the smallest difference that matters"):
         judge(margin=0.0)

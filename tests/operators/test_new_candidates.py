@@ -108,11 +108,11 @@ def test_tasks_of_the_harness_decide_if_they_are_named_and_their_items_are_taken
 def test_what_no_verdict_can_be_made_of_is_refused() -> None:
     with pytest.raises(BadField, match=r"share of a candidate is 1\.5"):
         judged(share=1.5)
-    with pytest.raises(BadField, match="candidate own: give either path or repo"):
+    with pytest.raises(BadField, match="candidate own: give either path, or repo"):
         judged(candidates={"own": Candidate()})
     loss = Evaluate(checkpoint=BASE, tokenizer=BPE, domains={"prose": PROSE}, window=SEQ_LEN, stride=16, label="base")
     with pytest.raises(BadField, match="evaluates no tasks, and a verdict goes by tasks, not by loss"):
         judged(replace(ORIGIN, results={"scores": loss}))
     given = replace(RUN, data=Stages({0: mixture({WEB: 1.0})}), label="given").at(28)
-    with pytest.raises(BadField, match="reads no Tokenize"):
+    with pytest.raises(BadField, match="reads no output of Tokenize"):
         judged(replace(ORIGIN, results={"scores": replace(SCORES, checkpoint=given)}), checkpoint=given.identity)

@@ -45,7 +45,7 @@ def test_without_phases_it_is_one_training() -> None:
 
 
 def test_what_does_not_follow_is_refused() -> None:
-    with pytest.raises(BadField, match="its phases end at step 50, the run at 60"):
+    with pytest.raises(BadField, match="its phases end at step 50, but the run ends at 60"):
         phased(RUN, [Phase(until=50)])
     with pytest.raises(BadField, match="from step 40 to 30: end must come later"):
         phased(RUN, [Phase(until=40), Phase(until=30), Phase(until=60)])
@@ -64,5 +64,5 @@ def test_a_history_that_is_not_there_is_refused_when_the_run_is_written() -> Non
         forked(Fork(source, clip_history=PRETRAIN.at(2)), Adam(clip_update_norm=None))
     with pytest.raises(BadField, match=r"window=128\) in milestone/pretrain@2, and .*window=8\) here"):
         forked(Fork(source, clip_history=PRETRAIN.at(2)), Adam(clip_update_norm=ClipUpdateNorm(window=8)))
-    with pytest.raises(BadField, match="replayed=5; wanted 1 to 4, as many batches as there are"):
+    with pytest.raises(BadField, match="replayed=5; wanted 1 to 4, the number of batches"):
         forked(Fork(source, OptimizerState.REBUILT, replayed=5))

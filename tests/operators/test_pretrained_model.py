@@ -234,7 +234,7 @@ def test_a_folder_that_is_not_one_model_is_refused_by_name(
     refused(TokenizerMismatch, "its tokenizer has .* entries and its embedding 200 rows")
     changed(given, vocab_size=ROWS)
     monkeypatch.setattr(shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(10, 10, 0))  # type: ignore[attr-defined]
-    refused(StoreFull, "Only its configuration and tokenizer were read, no weights")
+    refused(StoreFull, "The step has read only the configuration and the tokenizer, no weights")
     with pytest.raises(BadField, match=r"revision is 'main', wanted a commit of 40 hex digits"):
         PretrainedModel(repo="lab/model", revision="main")
     with pytest.raises(BadField, match="wanted an absolute path"):
@@ -267,13 +267,13 @@ def test_trainings_and_evaluations_that_do_not_suit_the_model_are_refused_when_b
     for fields, message in (
         ({"start": Fork(model)}, "has weights and no optimizer state"),
         ({"first_step": 2}, "wanted first_step=0"),
-        ({"model": dataclasses.replace(shape, norm_eps=1e-6)}, "its model is not that of pretrained-model/m"),
-        ({"vocabulary": 400}, "vocabulary is 400, and the embedding of pretrained-model/m has 304 rows"),
+        ({"model": dataclasses.replace(shape, norm_eps=1e-6)}, "its model differs from pretrained-model/m"),
+        ({"vocabulary": 400}, "vocabulary is 400, but the embedding of pretrained-model/m has 304 rows"),
         ({"data": Stages({0: theirs})}, "which is not the tokenizer of pretrained-model/m"),
     ):
         with pytest.raises(BadField, match=message):
             dataclasses.replace(run, **fields)
-    with pytest.raises(BadField, match="which is not the one of pretrained-model/m"):
+    with pytest.raises(BadField, match="which is not the tokenizer of pretrained-model/m"):
         Evaluate(checkpoint=model, tokenizer=other, domains={"own": text})
     scores = Evaluate(checkpoint=model, tokenizer=model.tokenizer, tasks={"gsm": Given(label="gsm")})
     said = undecontaminated([model, scores]).doubt
@@ -286,9 +286,9 @@ def test_trainings_and_evaluations_that_do_not_suit_the_model_are_refused_when_b
         "primary": ("gsm/olmes/bpb",),
         "shortest": 0.0,
     }
-    with pytest.raises(BadField, match="does not say at which learning rate it was trained; give peak_lr=1e-4"):
+    with pytest.raises(BadField, match="does not give its last learning rate; give one, such as peak_lr=1e-4"):
         Microanneal(base=model, **annealed)
-    with pytest.raises(BadField, match="does not say its shape and vocabulary"):
+    with pytest.raises(BadField, match="gives no shape and vocabulary"):
         Microanneal(base=dataclasses.replace(model, shape=None), peak_lr=1e-4, **annealed)
     with pytest.raises(BadField, match="leave peak_lr out"):
         Microanneal(base=run, peak_lr=1e-4, **annealed)

@@ -82,7 +82,7 @@ def test_the_text_may_be_another_field(folder: Path, tmp_path: Path) -> None:
         ),
         ("a.jsonl", b'{"text": 5}\n', GarbledDocument, r"a\.jsonl line 1: the field 'text' is of type int"),
         ("a.txt.gz", gzip.compress(b"cut short", mtime=0)[:-9], TruncatedShard, r"a\.txt\.gz.*cannot be decompressed"),
-        ("a.pdf", b"%PDF", InputError, r"none of its 1 files can be read, a\.pdf for one; wanted \.txt, \.md"),
+        ("a.pdf", b"%PDF", InputError, r"none of its 1 files can be read, such as a\.pdf; wanted \.txt, \.md"),
     ],
     ids=["latin-1", "no such field", "no text", "cut short", "no text file"],
 )

@@ -65,31 +65,31 @@ def changed(step: Train, **fields: Any) -> Train:
             {"first_step": 8, "start": Fork(PRETRAIN.at(4)), "end_step": 7},
             "cannot anneal from step 8 to 7: end must come later",
         ),
-        ({"seq_len": 64}, "seq_len is 64, the model was shaped for 32"),
+        ({"seq_len": 64}, "seq_len is 64, but the model is built for 32"),
         (
             {"data": Stages({0: Mixture({Tokenize(documents=WEB, tokenizer=BPE, label="code"): 1.0})})},
-            "vocabulary is 64, the tokenizer of tokenize/code may have 300 entries; wanted at least as many",
+            "vocabulary is 64, but the tokenizer of tokenize/code may have 300 entries; raise the vocabulary",
         ),
         (
             {"data": Stages({0: Mixture({Tokenize(documents=WEB, tokenizer=FOLDER, label="code"): 1.0})})},
-            "vocabulary is 64, the tokenizer of tokenize/code may have 65 entries; wanted at least as many",
+            "vocabulary is 64, but the tokenizer of tokenize/code may have 65 entries; raise the vocabulary",
         ),
         (
             {"data": Stages({0: Mixture({WEB: 0.5, Given(label="code"): 0.5})}), "block": 41},
-            "block is 41 sequences, the whole run has 40, so that a mixture would be exact nowhere",
+            "block is 41 sequences, but the whole run has only 40, so a mixture would never be exact",
         ),
-        ({"first_step": 3}, "begins at step 3 with nothing to begin from"),
+        ({"first_step": 3}, "begins at step 3 without a checkpoint"),
         ({"first_step": 3, "start": Fork(PRETRAIN.at(4))}, "begins at step 3, but forks from step 4"),
         ({"first_step": 4, "start": Fork(PRETRAIN.at(4)), "model": QWEN3}, "use WarmStart"),
         ({"first_step": 4, "start": WarmStart(PRETRAIN.at(4)), "model": replace(QWEN3, hidden=64)}, "the same sizes"),
-        ({"first_step": 4, "start": Fork(PRETRAIN.at(4)), "vocabulary": 80}, "begins from one of 64"),
+        ({"first_step": 4, "start": Fork(PRETRAIN.at(4)), "vocabulary": 80}, "its start has 64"),
         (
             {"watch": Watch(domains={"web": WEB}, tokenizer=WEB, window=SEQ_LEN + 1)},
-            "watch.window is 33 tokens, it trains on sequences of 32; wanted 2 to 32",
+            "watch.window is 33 tokens, and the training's sequences have 32; wanted 2 to 32",
         ),
         ({"checkpoint_every": 0}, "checkpoint_every is 0; wanted more than 0"),
         ({"block": 0}, "block is 0; wanted at least 1"),
-        ({"block": 41}, "block is 41 sequences, the whole run has 40"),
+        ({"block": 41}, "block is 41 sequences, but the whole run has only 40"),
         ({"seq_len": 1}, "seq_len is 1; wanted at least 2"),
         ({"max_epochs": -1.0}, "max_epochs is -1.0; wanted more than 0"),
         ({"max_epochs": float("nan")}, "max_epochs is nan; wanted more than 0"),
@@ -99,7 +99,7 @@ def changed(step: Train, **fields: Any) -> Train:
             "seq_len is 32, but tokenize-chats/chats packs its chats for 16; wanted the same",
         ),
         ({"keep_every": 0}, "keep_every is 0; wanted more than 0"),
-        ({"schedule": Schedule(warmup=6)}, "the warmup takes 6 steps and the run ends at step 6, before it reaches"),
+        ({"schedule": Schedule(warmup=6)}, "the warmup takes 6 steps, but the run ends at step 6, before it reaches"),
         (
             {"first_step": 3, "start": WarmStart(PRETRAIN.at(4), OptimizerState.KEPT)},
             "begins at step 3, but starts from step 4",
@@ -243,7 +243,7 @@ def given_tokens(where: Path) -> Tokens:
 
 
 def test_tokens_beyond_the_vocabulary_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="web has token ids up to 63, the model has a vocabulary of 40"):
+    with pytest.raises(InputError, match="web has token ids up to 63, but the model has a vocabulary of 40"):
         run_step(changed(PRETRAIN, vocabulary=40), {WEB: given_tokens(tmp_path / "web")}, tmp_path)
 
 

@@ -70,7 +70,7 @@ def test_what_was_deleted_since_is_named(suite: str, tmp_path: Path) -> None:
     shutil.rmtree(Path(prefix) / record_of(prefix, web).attempt)
     read = Reading(page_of(prefix, math=math, distinct=distinct)).text
     assert "Of 10 documents of 1 source, 4 held an item of mmlu and were taken out." in read
-    assert "What was found in web was deleted since." in read
+    assert "The findings in web were deleted since." in read
 
 
 def test_without_a_decontamination_there_is_no_section(tmp_path: Path) -> None:

@@ -78,7 +78,7 @@ def test_a_value_is_read_as_its_field_is_annotated(setting: str, field: str, val
 def test_a_run_and_what_goes_on_from_it_are_changed_together() -> None:
     """Each alone is refused: the text of its first steps would not be what was read."""
     names = [step.label for step in WRITTEN.steps() if isinstance(step, Train)]
-    with pytest.raises(BadField, match="its batch says other things about the steps until there"):
+    with pytest.raises(BadField, match="its batch differs before that step"):
         with_changes(WRITTEN, [f"{names[0]}.batch.at.0=64"])
     experiment = with_changes(WRITTEN, [f"{name}.batch.at.0=64" for name in names])
     assert {tuple(trained(experiment, name).batch.at.items()) for name in names} == {((0, 64), (18, 30), (21, 32))}

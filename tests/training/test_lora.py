@@ -69,17 +69,17 @@ ADAPTED = replace(PLAIN, label="adapted", start=Fork(PRETRAIN, OptimizerState.FR
         ({"start": WarmStart(PRETRAIN)}, "and a WarmStart may leave some of them fresh; begin with start=Fork"),
         (
             {"start": Fork(PRETRAIN), "first_step": 6, "end_step": 9},
-            "optimizer_state is 'kept', which is of all weights",
+            "optimizer_state is 'kept', a state of all weights",
         ),
         (
             {"start": Fork(PRETRAIN, OptimizerState.REBUILT, replayed=2), "first_step": 6, "end_step": 9},
-            "optimizer_state is 'rebuilt', which is of all weights",
+            "optimizer_state is 'rebuilt', a state of all weights",
         ),
-        ({"start": Fork(PRETRAIN, OptimizerState.FRESH, PRETRAIN)}, "clip_history is of updates of all weights"),
+        ({"start": Fork(PRETRAIN, OptimizerState.FRESH, PRETRAIN)}, "clip_history holds updates of all weights"),
         ({"optimizer": Adam(peak_lr=1e-2)}, r"optimizer\.ema is 0\.995, .* give ema=None"),
         (
             {"optimizer": Muon(peak_lr=1e-2, adam_lr=1e-3, ema=None)},
-            "cannot be trained with Muon: .*; take Adam or NAdam",
+            "cannot be trained with Muon, because .*; take Adam or NAdam",
         ),
         (
             {"lora": LoRA(modules=("q_proj", "wq", "lm_head"))},
@@ -87,7 +87,7 @@ ADAPTED = replace(PLAIN, label="adapted", start=Fork(PRETRAIN, OptimizerState.FR
         ),
         (
             {"keep_every": 2},
-            "keep_every and keep_at keep steps 2, 4, but a run with lora merges its adapters at its end",
+            "keep_every and keep_at keep steps 2, 4, but a run with lora merges its adapters only at its end",
         ),
         ({"keep_at": (3,)}, "keep_every and keep_at keep steps 3, but a run with lora"),
     ],
@@ -112,7 +112,7 @@ def test_adapters_that_make_no_sense_are_refused(fields: dict[str, Any], message
 
 
 def test_its_output_is_of_the_end_and_has_no_optimizer_state() -> None:
-    with pytest.raises(BadField, match=r"Train 'adapted': at\(4\), but a run with lora merges its adapters at its end"):
+    with pytest.raises(BadField, match=r"Train 'adapted': at\(4\), but a run with lora merges its adapters only at"):
         ADAPTED.at(4)
     later = {"label": "later", "first_step": 6, "end_step": 9}
     with pytest.raises(

@@ -80,7 +80,7 @@ def test_held_out_text_survives_its_file_and_must_fit_the_model(tmp_path: Path) 
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"domains": {}}, "nothing to score and nothing to write on from"),
+        ({"domains": {}}, "nothing to score and nothing to continue"),
         ({"prompts": ("a", "b", "a")}, "Watch.prompts has 'a' twice"),
         ({"prompts": ("a",), "tokens_per_prompt": 0}, "Watch.tokens_per_prompt is 0"),
         ({"every": 0}, "Watch.every is 0"),

@@ -1,1 +1,1 @@
-"""What a rehearsal reads instead of a crawl: text that every Python installation holds, and generated problems."""
+"""Text for rehearsals instead of a crawl: the text of every Python installation, and generated problems."""

@@ -1,4 +1,4 @@
-"""Documentation taken out of Python source through its syntax tree; the module is never imported."""
+"""Extract documentation from Python source through its syntax tree, without importing the module."""
 
 from __future__ import annotations
 
@@ -26,7 +26,10 @@ class DocstringForm(Enum):
 
 @dataclass(frozen=True)
 class Docstring:
-    """name: dotted, e.g. "json.JSONEncoder.default". signature: "default(self, o)", empty for modules and classes."""
+    """A docstring of a module, class or function.
+
+    name: dotted, e.g. "json.JSONEncoder.default". signature: "default(self, o)", empty for modules and classes.
+    """
 
     name: str
     signature: str
@@ -34,7 +37,8 @@ class Docstring:
 
 
 def docstrings(module: str, source: str) -> list[list[Docstring]]:
-    """Docstrings in source order, in groups: the module with its functions, then every class with its methods.
+    """Return docstrings in source order, in groups: the module with its functions, then every class with its methods.
+
 
     Raises GarbledDocument for source that does not parse.
     """
@@ -66,7 +70,7 @@ def _documented(node: Documented, prefix: str) -> Iterator[Docstring]:
 
 
 def write_docstrings(group: list[Docstring], form: DocstringForm) -> str:
-    """One document of a group."""
+    """Return a group of docstrings as one document."""
     return "\n\n".join(WRITERS[form](entry) for entry in group)
 
 

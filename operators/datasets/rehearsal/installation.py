@@ -1,4 +1,4 @@
-"""What the running Python installation holds: standard-library modules and the language reference."""
+"""Read the text of the running Python installation: standard-library modules and the language reference."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import xxhash
 from marin import value
 from marin.errors import BadField, MissingDependency
 
-# Tests, programs, generated tables, and what differs between two builds of one Python version.
+# Tests, programs, generated tables, and files that differ between two builds of one Python version.
 LEFT_OUT = frozenset(
     """
     test tests idle_test site-packages dist-packages __pycache__ lib2to3 turtledemo idlelib ensurepip encodings
@@ -29,8 +29,9 @@ DOCUMENT_CHARACTERS = 6000
 
 @value("share")
 class Share:
-    """The modules (or sections) whose name hashes into [start, stop) of ``of``: shares that do not overlap hold
-    nothing in common, on every Python version.
+    """The modules (or sections) whose name hashes into [start, stop) of ``of``.
+
+    On every Python version, shares that do not overlap have nothing in common.
     """
 
     start: int
@@ -47,14 +48,17 @@ class Share:
 
 @dataclass(frozen=True)
 class Module:
-    """name: dotted, e.g. "json.decoder". relative: its file below the standard library, with slashes. size: bytes."""
+    """A module of the standard library.
+
+    name: dotted, e.g. "json.decoder". relative: its file below the standard library, with slashes. size: bytes.
+    """
 
     name: str
     relative: str
     size: int
 
     def source(self) -> str:
-        """Its text, with newlines normalised."""
+        """Return the module's text, with newlines normalised."""
         return (library_root() / self.relative).read_text(encoding="utf-8", errors="strict")
 
 
@@ -63,7 +67,8 @@ def library_root() -> Path:
 
 
 def standard_library() -> list[Module]:
-    """Every module with Python source, by name; a tree walk and no file is read (about 10 ms).
+    """Return every module with Python source, by name. Walks the tree without reading a file (about 10 ms).
+
 
     Raises MissingDependency for a Python whose library is not files (zipped or frozen).
     """
@@ -91,14 +96,14 @@ def _modules(folder: Path, prefix: str) -> Iterator[Module]:
 
 
 def library_digest() -> str:
-    """Python's version and a digest over every module's name and size: what documents made from it depend on."""
+    """Return Python's version and a digest of every module's name and size, on which the documents depend."""
     modules = standard_library()
     listing = "\n".join(f"{module.relative} {module.size}" for module in modules)
     return f"{_version()}, {len(modules)} modules, {xxhash.xxh3_64_hexdigest(listing.encode())}"
 
 
 def reference_digest() -> str:
-    """The same for the language reference: Python's version and the reference's size."""
+    """Return Python's version and the size of the language reference, on which its documents depend."""
     spec = importlib.util.find_spec("pydoc_data.topics")
     if spec is None or spec.origin is None:
         raise MissingDependency(
@@ -108,10 +113,10 @@ def reference_digest() -> str:
 
 
 def reference_sections() -> Iterator[tuple[str, str]]:
-    """(name, text) of the language reference in pieces of about 6000 characters, e.g. ("with#0", …).
+    """Yield the (name, text) of pieces of the language reference, of about 6000 characters, e.g. ("with#0", …).
 
-    The reference repeats whole chapters under several topics; a paragraph is kept where it comes first,
-    so that no text is in two sections.
+    The reference repeats whole chapters under several topics. A paragraph stays only at its first place, so that no
+    text is in two sections.
     """
     from pydoc_data.topics import topics
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class GenerateItems(ExecutorStep[Items], op="generate-items", version=1):
-    """Word problems with worked steps. A question belongs to one split only, whatever seed and count."""
+    """Word problems with worked steps. A question belongs to one split only, for every seed and count."""
 
     seed: int
     count: int
@@ -34,7 +34,7 @@ class GenerateItems(ExecutorStep[Items], op="generate-items", version=1):
 
 
 class ProblemDocuments(ExecutorStep[Documents], op="problem-documents", version=1):
-    """Items written as training text; the document's metadata names the items that it holds.
+    """Items written as training text. The metadata of each document names its items.
 
     per_document: problems in one document, in item order.
     """
@@ -64,7 +64,7 @@ class ProblemDocuments(ExecutorStep[Documents], op="problem-documents", version=
 
 
 class ProblemChats(ExecutorStep[RawFiles], op="problem-chats"):
-    """Items as chats, JSON lines: the question is asked, the worked steps are answered."""
+    """Items as chats, in JSON lines: the user asks the question, and the assistant answers with the worked steps."""
 
     items: ExecutorStep[Items]
 
@@ -85,7 +85,7 @@ class ProblemChats(ExecutorStep[RawFiles], op="problem-chats"):
 
 
 class Bundle(ExecutorStep[Documents], op="bundle", version=1):
-    """Several document sets one after the other, as a published bundle of files is: blocks stay blocks."""
+    """Several document sets one after the other, in contiguous blocks, like a published bundle of files."""
 
     parts: tuple[ExecutorStep[Documents], ...]
 

@@ -1,4 +1,4 @@
-"""Shapes in which a worked problem becomes training text: web page, textbook, code, chat, quiz …"""
+"""Write a worked problem as training text in several forms: web page, textbook, code, chat, quiz …"""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LETTERS = "ABCD"
 
 @value("problem_form")
 class Form(Enum):
-    """LM_EVAL and OLMES are the two prompt formats of the evaluation; the others carry no calculator tags."""
+    """The form of a text. LM_EVAL and OLMES are the evaluation's prompt formats; the others have no calculator tags."""
 
     _value_: str
     LM_EVAL = "lm_eval"
@@ -35,17 +35,17 @@ class Form(Enum):
 
 
 def write_problem(item: Item, form: Form) -> str:
-    """The item as training text. Raises GarbledDocument for an answer that is not GSM8K style."""
+    """Return the item as training text. Raises GarbledDocument for an answer that is not in the style of GSM8K."""
     return WRITERS[form](item)
 
 
 def _plain_steps(item: Item) -> list[str]:
-    """The worked steps, one sentence a line, without tags."""
+    """Return the worked steps, one sentence a line, without tags."""
     return [TAG.sub("", line).strip() for line in split_answer(item.answer)[0].splitlines() if line.strip()]
 
 
 def _calculations(item: Item) -> list[tuple[str, str]]:
-    """(expression, result) of every step that has one."""
+    """Return (expression, result) of every step that has one."""
     found = [(expression.strip(), result) for expression, result in STEP.findall(item.answer)]
     if not found:
         raise GarbledDocument(f"item {item.id} has no <<…=…>> step, so it cannot be written as code")
@@ -76,7 +76,7 @@ def _text_and_code(item: Item) -> str:
 
 
 def _code(item: Item) -> str:
-    """A Python function whose return value is the final answer."""
+    """Return a Python function whose return value is the final answer."""
     calculations = _calculations(item)
     lines = ["def solution():", f'    """{item.question}"""']
     for number, (comment, (expression, _)) in enumerate(zip(_plain_steps(item), calculations, strict=False), start=1):
@@ -96,7 +96,7 @@ def _instruction(item: Item) -> str:
 
 
 def _multiple_choice(item: Item) -> str:
-    """Four options, wrong ones near the right one, its letter spread evenly over A to D."""
+    """Return four options: wrong ones near the right one, whose letter is spread evenly over A to D."""
     right = int(item.final.replace(",", "").split(".")[0])
     place = _pseudo_random(item, len(LETTERS))
     step = max(1, right // 10) + 1

@@ -1,4 +1,4 @@
-"""The stories that problems tell: what is drawn, how it is worded and how it is worked out."""
+"""The stories of generated problems: their random draws, wordings and worked steps."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Draw:
         return choices[int(self._random() * len(choices))]
 
     def between(self, low: int, high: int) -> int:
-        """low and high included."""
+        """Return a number from low to high, both included."""
         return low + int(self._random() * (high - low + 1))
 
     def person(self) -> Person:
@@ -43,7 +43,7 @@ class Problem:
     final: int = 0
 
     def step(self, lead: str, expression: str, unit: str, money: bool = False) -> int:
-        """Add one worked step; the expression holds numbers, + - * / and no spaces. Returns its value."""
+        """Add one worked step and return its value. The expression holds numbers, + - * / and no spaces."""
         result = _evaluate(expression)
         sign = "$" if money else ""
         self.steps.append(f"{lead} {expression} = {sign}<<{expression}={result}>>{result} {unit}".rstrip() + ".")
@@ -52,7 +52,7 @@ class Problem:
 
 
 def _evaluate(expression: str) -> int:
-    """A chain of integers with one operator, left to right; divisions are exact by construction."""
+    """Return the value of a chain of integers with one operator, left to right. Divisions are exact by construction."""
     for operator in "+*/-":
         first, *rest = expression.split(operator)
         if rest:
@@ -68,7 +68,7 @@ def _start(words_first: str) -> str:
 
 
 def _collection(draw: Draw) -> Problem:
-    """A number of things that grows and shrinks through two to four events."""
+    """Tell a story of a number of things that grows and shrinks through two to four events."""
     problem, who, other = Problem(), draw.person(), draw.person()
     one, many = draw.pick(words.THINGS)
     look, when, place, holder = (

@@ -1,4 +1,4 @@
-"""The vocabulary that generated word problems draw from."""
+"""The vocabulary of generated word problems."""
 
 from __future__ import annotations
 

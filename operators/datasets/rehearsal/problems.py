@@ -1,8 +1,8 @@
 """Generated word problems in the style of GSM8K: a story, worked steps with ``<<48/2=24>>`` tags, ``#### 24``.
 
-A problem is composed, not filled in: an opening, two to four events and a question, each in several
-wordings and with names, things, places and numbers drawn anew, so that two problems seldom share
-eight words in a row and decontamination can tell a test item from its training cousins.
+The generator composes each problem from an opening, two to four events and a question. Each part has several wordings,
+and the generator draws new names, things, places and numbers for each problem. Therefore two problems seldom share
+eight words in a row, and decontamination can tell a test item from similar training problems.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ TEST_ONE_IN = 8
 
 @value("split")
 class Split(Enum):
-    """Which side a question falls on is decided by a hash of its text: the two never share one, whatever the seeds."""
+    """The side of a question, by a hash of its text: with any seeds, the two sides never share a question."""
 
     _value_: str
     TRAIN = "train"
@@ -30,12 +30,12 @@ class Split(Enum):
 
 
 def split_of(question: str) -> Split:
-    """The only split that this question may appear in."""
+    """Return the only split in which this question may appear."""
     return Split.TEST if xxhash.xxh3_64_intdigest(question.encode()) % TEST_ONE_IN == 0 else Split.TRAIN
 
 
 def generate_items(seed: int, count: int, split: Split, stories: Sequence[Story] = STORIES) -> Iterator[Item]:
-    """``count`` items of one split, all questions different. Raises BadField if the stories run dry."""
+    """Yield ``count`` items of one split, all with different questions. Raises BadField if the stories run out."""
     draw = Draw(seed)
     seen: set[str] = set()
     for _ in range(1000 + 4 * TEST_ONE_IN * count):

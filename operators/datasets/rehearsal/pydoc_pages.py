@@ -1,7 +1,7 @@
-"""HTML pages that pydoc renders for standard-library modules, the same on every machine with that Python.
+"""Render pydoc's HTML pages of standard-library modules, the same on every machine with that Python.
 
-pydoc shows the values of module constants (the environment and search path among them), file paths
-and memory addresses; a page keeps names and types only.
+pydoc shows the values of module constants (such as the environment and the search path), file paths and memory
+addresses; our pages keep only names and types.
 """
 
 # pyright: basic
@@ -33,7 +33,7 @@ SECONDS = 300
 
 
 def is_safe(module: str) -> bool:
-    """Whether the module may be imported to document it."""
+    """Return whether the module may be imported to document it."""
     return module not in UNSAFE and not module.endswith("__main__") and not module.startswith(UNSAFE_PACKAGES)
 
 
@@ -46,7 +46,7 @@ class ModulePage(pydoc.HTMLDoc):
 
 @reaches()  # modules of the standard library
 def render_page(module: str) -> str | None:
-    """The HTML page of one module, or None if it cannot be imported here (another operating system's)."""
+    """Return the HTML page of one module, or None if it cannot be imported here (another operating system's)."""
     try:
         with warnings.catch_warnings(action="ignore"):
             loaded = importlib.import_module(module)
@@ -64,10 +64,10 @@ def render_page(module: str) -> str | None:
 
 @reaches(render_page)
 def render_pages(modules: Sequence[str]) -> dict[str, str]:
-    """Module name → page, rendered in a fresh interpreter: nothing that this process has imported or patched,
-    and no hash seed, shows. Modules that are not importable here are left out.
+    """Return module name → page, rendered in a fresh interpreter; leave out modules that are not importable here.
 
-    Raises GarbledDocument with the interpreter's last words if it fails.
+    The pages show no hash seed, and nothing that this process has imported or patched.
+    Raises GarbledDocument with the last line of the interpreter's errors if the interpreter fails.
     """
     program = (
         "import json, os, sys\n"
@@ -87,7 +87,7 @@ def render_pages(modules: Sequence[str]) -> dict[str, str]:
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "pages.json"
         command = [sys.executable, "-s", "-B", "-X", "utf8", "-c", program, json.dumps(list(modules)), str(out)]
-        with answering():  # it reads the standard library, which is known by its version
+        with answering():  # the program reads the standard library, which ``outside()`` covers by its version
             done = subprocess.run(
                 command, env=environment, cwd=folder, capture_output=True, stdin=subprocess.DEVNULL, timeout=SECONDS
             )

@@ -1,7 +1,7 @@
-"""What every Python installation holds, as documents: sources that need no network and no account.
+"""Text of every Python installation, as documents: sources that need no network and no account.
 
-Each operator depends on the running Python, which no field can name; ``outside()`` says on what, and the
-engine keeps that with the output, so that another Python shows as drift of the input.
+Each operator depends on the running Python, which no field can name. ``outside()`` describes this Python, and marin
+records the description with the output. Another Python then shows as drift.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ EVERYTHING = Share(0, 1000)
 
 
 class StandardLibraryCode(ExecutorStep[Documents], op="stdlib-code", version=1):
-    """Python source of standard-library modules, one file a document."""
+    """Python source of standard-library modules, one document a file."""
 
     share: Share = EVERYTHING
 
@@ -57,9 +57,9 @@ class LanguageReference(ExecutorStep[Documents], op="language-reference", versio
 
 
 class Docstrings(ExecutorStep[Documents], op="docstrings", version=1):
-    """Docstrings of standard-library modules; nothing is imported. One document a class or module.
+    """Docstrings of standard-library modules, one document a class or module. The step imports no module.
 
-    shortest: documents with fewer characters are left out.
+    shortest: the step leaves out documents with fewer characters.
     """
 
     share: Share = EVERYTHING
