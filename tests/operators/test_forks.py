@@ -101,7 +101,7 @@ def test_the_plan_says_what_changes_in_the_middle_of_a_run() -> None:
     [
         ({"batch": BatchSchedule({0: 16})}, r"batch=BatchSchedule\(\{\*\*before.batch.at, 10: …\}\)"),
         ({"data": Stages({0: Mixture({CODE: 1.0})})}, r"its data differs before that step"),
-        ({"block": 16}, "block is 16, and 8 in Train 'run'"),
+        ({"block": 16}, "block is 16, but 8 in Train 'run'"),
     ],
 )
 def test_what_would_leave_out_text_or_read_it_twice_is_refused(fields: dict[str, Any], message: str) -> None:
