@@ -1,6 +1,6 @@
 """marin: write an LLM experiment as one Python file and run it.
 
-What an experiment or an operator needs is here; everything else is a submodule.
+Experiments and operators import their names from here. Everything else is in submodules.
 """
 
 from marin.cli.experiment_main import executor_main, say_errors_plainly
@@ -43,7 +43,7 @@ from marin.steps.step import Context, ExecutorStep
 from marin.steps.value import execution, formerly, since, value
 from marin.store.files.directory import Directory
 
-install()  # before the modules of a project are imported: they may read files while they are
+install()  # first: modules of a project may read files while Python imports them
 say_errors_plainly()
 must_be_found()
 

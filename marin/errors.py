@@ -1,61 +1,61 @@
 """Every error that marin raises on purpose.
 
 MarinError
-├── ExperimentError          what the experiment file says cannot be meant
+├── ExperimentError          the experiment file is invalid
 │   ├── UnencodableValue     a field has no canonical encoding, so it cannot be part of an identity
 │   ├── BadField             a field's value makes no sense (also: unknown or missing fields)
 │   ├── UnseenCode           a step's code holds a value that exists only in this process
-│   ├── PatchedCode          this process runs other code than the files say
+│   ├── PatchedCode          this process runs code that differs from the files
 │   ├── CyclicSteps          a step depends on itself
-│   └── LabelClash           two different steps claim one label
-├── PlanError                the experiment and the store do not fit together; nothing was started
-│   ├── Drift                a committed output was made by other code than today's
-│   ├── Revoked              an output that is needed was declared bad, or was made from one that was
-│   ├── StalePlan             what the plan relies on was made again or taken away since
-│   ├── IdentityConflict           a store to mirror to holds other bytes under the same identity
+│   └── LabelClash           two different steps have the same label
+├── PlanError                the experiment does not fit the store; nothing was started
+│   ├── Drift                other code than today's built a committed output
+│   ├── Revoked              a needed output, or one of its inputs, was declared bad
+│   ├── StalePlan            the store changed after planning: an output was rebuilt or deleted
+│   ├── IdentityConflict     the target store of a mirroring holds other bytes under the same identity
 │   ├── EgressOverBudget     more bytes would cross regions than the budget allows
-│   ├── UnknownRegion        a store does not say where it is, and nobody else did
-│   ├── UnknownStep          `--only`, `--rebuild` or a command names a step that is not there
+│   ├── UnknownRegion        neither the store nor the user says where the store is
+│   ├── UnknownStep          `--only`, `--rebuild` or a command names a step that does not exist
 │   └── AmbiguousName        a name fits several outputs
-├── StoreError               what the store holds or refuses
+├── StoreError               the store is damaged, or refuses a request
 │   ├── BadPrefix            missing, malformed or unwritable prefix
-│   ├── BadName              a file name that no store can keep, or that leaves its directory
-│   ├── NotAFile             an output holds what no store can keep: a pipe, a device, a link that leaves it
-│   ├── CorruptRecord        a record, lease or manifest that cannot be read as what it must be
+│   ├── BadName              a file name that stores cannot keep, or that leaves its directory
+│   ├── NotAFile             an output holds a pipe, a device, or a link that leaves it
+│   ├── CorruptRecord        a record, lease or manifest cannot be parsed
 │   ├── CorruptOutput        files of a committed output are missing, changed or truncated
-│   │   └── InputRewritten   an input was written to while a step read it
+│   │   └── InputRewritten   something wrote to an input while a step read it
 │   ├── StoreFull            no space left
-│   └── LeaseLost            another driver took this step over; this attempt may not commit
-├── CodeChanged              a step's code was edited between planning and running it
+│   └── LeaseLost            another driver took over this step; this attempt may not commit
+├── CodeChanged              somebody edited a step's code between planning and running
 ├── StepFailed               a step's run() raised; carries the step, the cause and the log
-├── TrainingFailed           the training process died; carries how it ended and the end of its log
-├── Preempted                a step was told to stop from outside; it saved its work, and is tried again
-├── ProcessLost              a process of a step was killed or stood still; tried again while that makes progress
-│   └── ProcessAborted       it ended itself (SIGABRT), as JAX does where it has lost the other hosts
-├── InputError               outside data is missing, garbled or not what was pinned
-│   ├── InputChanged         outside data changed since the plan was made, or while it was read
+├── TrainingFailed           the training process died; carries its exit and the end of its log
+├── Preempted                a step was told to stop from outside; it saved its work, and marin retries it
+├── ProcessLost              a process of a step was killed or hung; marin retries while retries make progress
+│   └── ProcessAborted       the process aborted itself (SIGABRT), as JAX does when it loses the other hosts
+├── InputError               outside data is missing, garbled, or differs from its pin
+│   ├── InputChanged         outside data changed after planning, or while a step read it
 │   ├── MissingRevision      a dataset's pinned revision does not exist
 │   ├── TruncatedShard       a shard ends early or does not decompress
-│   └── GarbledDocument      a document that cannot be what its stage expects
-├── GateError                a silent success, made loud
-│   ├── StarvedSource        a mixture source would get no sample
-│   ├── TooManyEpochs        a source would be repeated beyond its bound
-│   ├── TokenizerMismatch    token stores of different tokenizers in one mixture
-│   ├── EmptyOutput          a step made an output without any document or item
-│   ├── OverRemoval          a filter or dedup removed more of a source than its bound
-│   ├── UnreadableCheckpoint a checkpoint to resume from cannot be read (never start from step 0 instead)
-│   ├── RevokedBytes         a step made the very bytes that were revoked
+│   └── GarbledDocument      a document does not have the form that its stage expects
+├── GateError                a check stops a run that would seem to succeed
+│   ├── StarvedSource        a training would read no sequence of a source
+│   ├── TooManyEpochs        a training would repeat a source more often than its bound
+│   ├── TokenizerMismatch    one mixture has token stores of different tokenizers
+│   ├── EmptyOutput          an output has no document or item
+│   ├── OverRemoval          a filter or deduplication removed more of a source than its bound
+│   ├── UnreadableCheckpoint a checkpoint to resume from cannot be read (marin never starts from step 0 instead)
+│   ├── RevokedBytes         a step produced the revoked bytes again
 │   ├── NonFiniteLoss        a loss, gradient, update or weight became NaN or infinite
-│   ├── DifferentRebuild     a deleted output came out different when it was made again
+│   ├── DifferentRebuild     the rebuild of a deleted output has other bytes
 │   ├── NothingScored        an evaluation scored no item
-│   ├── BadBatches           what a training would read is not what it should be
-│   └── ControlMissed        a search did not find the item that was planted for it to find
-├── NoCluster                Ray did not start here, or the cluster that was named does not answer
-│   ├── TokenRefused         it wants another token than Ray is configured for here
-│   └── ClusterLost          the cluster that steps ran on has died
-└── MissingDependency        a package or program that is needed is not installed
+│   ├── BadBatches           something is wrong with the batches of a training
+│   └── ControlMissed        a search did not find the item planted as its control
+├── NoCluster                Ray did not start here, or the named cluster does not answer
+│   ├── TokenRefused         the cluster wants another token than the one configured here
+│   └── ClusterLost          the cluster that ran the steps has died
+└── MissingDependency        a needed package or program is not installed
 
-Every message says which thing, the value found, what was wanted and what to do next.
+Every message says which thing failed, the value found, the value wanted, and the next step for the user.
 """
 
 from __future__ import annotations
@@ -229,7 +229,7 @@ class ClusterLost(NoCluster): ...
 class MissingDependency(MarinError): ...
 
 
-# Modules by the distribution that brings them, where that is not called like them.
+# Module → its distribution, where the two names differ.
 BROUGHT_BY = {
     "aiohttp": "gcsfs",
     "datasets": "lm-eval",
@@ -244,19 +244,19 @@ _INSTEAD = {"ray": ", or run with --backend inline"}
 
 
 def missing_dependency(error: BaseException, who: str = "this") -> MissingDependency | None:
-    """What to raise instead, if the error is that a package of an extra is not installed. who: needs it."""
+    """Return the error to raise instead if a package of an extra is missing, else None. who: needs the package."""
     while isinstance(error, ImportError):
         package = (error.name or "").partition(".")[0]
         if package and (extra := extra_with(package)) and _is_absent(package):
             remedy = f"pip install 'marin[{extra}]'{_INSTEAD.get(package, '')}"
             return MissingDependency(f"{who} needs {package}, which is not installed: {remedy}")
-        # fsspec wraps the error of an import, Ray that of a worker.
+        # fsspec wraps an import error, and Ray a worker's error.
         error = error.__cause__ or getattr(error, "cause", None) or Exception()
     return None
 
 
 def extra_with(module: str) -> str:
-    """The smallest extra that brings a module; "" if none does."""
+    """Return the smallest extra that installs a module; "" if none does."""
     distribution = BROUGHT_BY.get(module, module.replace("_", "-"))
     found = [(len(held), extra) for extra, held in _extras().items() if distribution in held]
     return min(found, default=(0, ""))[1]
@@ -264,7 +264,7 @@ def extra_with(module: str) -> str:
 
 @functools.cache
 def _extras() -> dict[str, set[str]]:
-    """Distributions by extra, as the installed metadata of marin says."""
+    """Return the distributions of each extra, from the installed metadata of marin."""
     import importlib.metadata
     import re
 
@@ -281,7 +281,7 @@ def _extras() -> dict[str, set[str]]:
 
 
 def _is_absent(package: str) -> bool:
-    """Not if it is there and breaks for another reason."""
+    """Return whether a package is missing. A package that is installed but fails to import is not."""
     import importlib.util
 
     try:

@@ -1,6 +1,6 @@
 """``marin``, and the command line of every experiment file.
 
-One module for each command, named after it, holding a ``command``; ``commands`` lists them. Enters: what somebody
-types. Leaves: text, or JSON with --json, and an exit code (docs/exit-codes.md). A command decides nothing: it asks
-plan, executor, report and upkeep, and shows what they say.
+Each command has a module of the same name with a ``command``; ``commands`` lists the commands. A command takes a
+command line, prints text, or JSON with --json, and returns an exit code (docs/exit-codes.md). It decides nothing: it
+asks plan, executor, report and upkeep, and shows their answers.
 """

@@ -20,26 +20,26 @@ def command(
     names: tuple[str, ...] = argument(
         nargs=-1, required=True, metavar="EXPERIMENT STEP...", complete=complete_experiment_and_steps
     ),
-    because: str = reason("--because", "Why the outputs still stand; recorded and shown."),
+    because: str = reason("--because", "Why the outputs are still good; recorded and shown."),
     options: ExperimentOptions = all_of(ExperimentOptions),
     as_json: bool = JSON,
 ) -> int:
-    """Let STEPs of EXPERIMENT stand although what would make them has changed, and say why. Runs nothing.
+    """Accept drifted outputs of EXPERIMENT as they are, for the current change only. Runs nothing.
 
-    STEP is op/label, label, op or identity. What is accepted is the change as it is now: another change stops again.
+    STEP is op/label, label, op or identity. After another change, plans stop again.
     """
     from marin.plan.acceptance import accept_named
     from marin.plan.decision import Action
     from marin.plan.plan import resolve_names
 
-    # The experiment may come before its steps or after them.
+    # The experiment may come before or after its steps.
     files = [name for name in names if name.endswith(".py")]
     if len(files) > 1:
         raise BadField(f"accept works on one experiment at a time; found {' and '.join(files)}")
     experiment = files[0] if files else names[0]
     named = [name for name in names if name != experiment]
     if not named:
-        raise BadField(f"name the steps of {experiment} to accept; `marin plan {experiment}` lists what stops")
+        raise BadField(f"name the steps of {experiment} to accept; `marin plan {experiment}` lists the drifted ones")
     plan = options.plan(experiment)
     steps = sorted(resolve_names(named, plan.experiment.steps()), key=lambda step: step.name)
     accepted = accept_named(plan, steps, because)

@@ -23,19 +23,19 @@ from marin.store.store import open_store
 @command_line()
 def command(
     source: str = argument(metavar="PATH_OR_URL", complete=complete_path),
-    kind: str = option("--kind", "documents, tokens, raw_files …, or module:Class.", default=""),
-    label: str = option("--label", "What to call it: adopt/LABEL.", required=True),
-    because: str = reason("--because", "Why it may be relied on; recorded and shown."),
+    kind: str = option("--kind", "The kind of output: documents, tokens, raw_files …, or module:Class.", default=""),
+    label: str = option("--label", "The output is called adopt/LABEL.", required=True),
+    because: str = reason("--because", "Why others may rely on the data; recorded and shown."),
     facts: str = option(
-        "--facts", 'What the files do not tell: \'{"architecture": "llama"}\'.', default="{}", metavar="JSON"
+        "--facts", 'Facts that the files do not tell: \'{"architecture": "llama"}\'.', default="{}", metavar="JSON"
     ),
     prefix: str = PREFIX,
     as_json: bool = JSON,
 ) -> int:
     """Copy outside data into the store as a committed output, and print the line that pins it.
 
-    A file or folder, or gs://, s3://. Every file is read as the KIND that it is said to be. The same bytes are adopted
-    once; of two commands at a time one waits. What lies in another store comes with its lineage by `marin mirror`.
+    PATH_OR_URL is a file or folder, or gs://, s3://. marin opens every file as KIND. It adopts the same bytes once; of
+    two commands at the same time one waits. For outputs of another store use `marin mirror`, which keeps their lineage.
     """
     from marin.upkeep.adopt import adopt
 
@@ -69,7 +69,7 @@ def _facts(given: str) -> dict[str, Any]:
     try:
         facts = json.loads(given)
     except ValueError as error:
-        raise BadField(f"--facts is no JSON: {error}; wanted an object like '{{\"step\": 1000}}'") from error
+        raise BadField(f"--facts is not JSON: {error}; wanted an object like '{{\"step\": 1000}}'") from error
     if not isinstance(facts, dict):
         raise BadField(f"--facts is {given}; wanted a JSON object like '{{\"step\": 1000}}'")
     return cast(dict[str, Any], facts)

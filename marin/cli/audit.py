@@ -32,31 +32,33 @@ from marin.store.store import Store
 from marin.store.suspects import suspects_of
 from marin.store.verifications import last_verified, note_verified
 
-NAMED = 4  # outputs of a claim, and subjects of a result's line; --json has all
-CLAIMS = 12  # of one grade
+NAMED = 4  # outputs of a claim, and subjects in a result's line; --json has all
+CLAIMS = 12  # of each grade
 COLUMNS = columns_of("result | made by | verdict")
 
 
 @command_line()
 def command(
     names: tuple[str, ...] = argument(nargs=-1, metavar="[EXPERIMENT|STEP]...", complete=path_or(complete_output)),
-    checksums: bool = flag("--bytes", "Compare files with their manifests."),
-    sizes_only: bool = flag("--sizes-only", "So, names and sizes only."),
-    every_byte: bool = flag("--every-byte", "So, also where the store has checksums."),
-    days: int = option("--days", "Verified within so many.", type=click.IntRange(min=1), default=30),
+    checksums: bool = flag("--bytes", "Compare the files with their manifests first."),
+    sizes_only: bool = flag("--sizes-only", "Compare names and sizes only, without reading a byte."),
+    every_byte: bool = flag("--every-byte", "Compare every byte, also where the store keeps checksums."),
+    days: int = option(
+        "--days", "For how many days a check of an output's bytes counts.", type=click.IntRange(min=1), default=30
+    ),
     options: ExperimentOptions = all_of(ExperimentOptions),
     as_json: bool = JSON,
 ) -> int:
-    """One page for whoever is to rely on results: what is wrong, what is doubtful, what somebody decided.
+    """Show whether results can be trusted: errors, doubts, and decisions that somebody took.
 
-    Of the results of EXPERIMENT, or of STEP (op/label, label, operator, identity, path), and of all that they were made
-    from; or of everything in the store.
+    The audit covers the results of EXPERIMENT, or STEP (op/label, label, operator, identity, path), with all their
+    inputs. Without either it covers the whole store.
 
-    With --bytes these outputs are compared with their manifests first: missing, changed, truncated and extra files. On
-    a disk every byte is read; on gs:// and s3:// the store's own checksums are compared. Says what was made from a
-    damaged output since it was last known to be right.
+    With --bytes marin first compares these outputs with their manifests, for missing, changed, truncated and extra
+    files. On a disk it reads every byte; on gs:// and s3:// it compares the store's own checksums. It names the outputs
+    that were built from a damaged output since that output was last known to be right.
 
-    Exit code 5 if an output is damaged that was compared, else 3 if something is not to be trusted.
+    Exit code 5 if a compared output is damaged, else 3 if something is not to be trusted.
     """
     store = existing_store(options.prefix)
     files = [name for name in names if name.endswith(".py") or Path(name).is_file()]
@@ -130,9 +132,10 @@ def _verdict(audit: Audit, result: Result) -> Text:
 
 @dataclass
 class Damage:
-    """differs: how, or why its record cannot be read. right_on: when its bytes were last known to be right.
+    """The damage of one output.
 
-    made_since: what may have been made from the damage since, nearest first.
+    differs: the differences, or why the record cannot be read. right_on: when the bytes were last known to be right.
+    made_since: outputs that may have been built from the damage since, nearest first.
     """
 
     differs: list[str]
@@ -142,7 +145,10 @@ class Damage:
 
 @dataclass(frozen=True)
 class Compared:
-    """wrong: by name and identity; where a record cannot be read, by identity."""
+    """The result of comparing outputs with their manifests.
+
+    wrong: damage by name and identity; by identity alone if the record cannot be read.
+    """
 
     check: Check
     records: Sequence[Record]
@@ -150,7 +156,7 @@ class Compared:
     damaged: list[Record]  # whose files differ
 
     def tell(self, audit: Audit, store: Store) -> None:
-        """Claims of what is wrong; and whether it was handed on."""
+        """Add a claim for each damaged output, and find the outputs that may have inherited the damage."""
         verified = last_verified(store) if self.damaged else {}
         known = {output for claim in audit.of(Grade.UNTRUSTED) for output in audit.claims[claim]}
         for record in self.damaged:
@@ -161,9 +167,10 @@ class Compared:
 
 
 def _compare(store: Store, plans: list[Plan], steps: list[str], check: Check) -> Compared:
-    """Of the experiments' own steps, of these outputs, or of everything. Raises UnknownStep.
+    """Compare the outputs of the plans' own steps, of these steps, or of the whole store. Raises UnknownStep.
 
-    Notes what is right, so that `marin audit` knows, and a plan need not read again what was only touched.
+    Notes the undamaged outputs: `marin audit` counts them as verified, and a plan need not read files again that were
+    only touched.
     """
     inventory = read_inventory(store)
     every, wanted = inventory.newest_first(), {step.identity for plan in plans for step in plan.experiment.steps()}
@@ -188,7 +195,7 @@ def _compare(store: Store, plans: list[Plan], steps: list[str], check: Check) ->
             advance(record.bytes)
     right = [record for record in records if _named(record) not in wrong]
     if check is not Check.SIZES:
-        with suppress(BadPrefix, StoreFull):  # who may only read does not note it
+        with suppress(BadPrefix, StoreFull):  # a store that may only be read takes no notes
             note_verified(store, check, [record.attempt for record in right])
             for record in right:
                 if record.stamp and store.output(record).is_local and store.output(record).stamp() != record.stamp:
@@ -218,10 +225,10 @@ def _print_compared(console: Console, compared: Compared, store: Store) -> None:
     outputs = counted(len(compared.records), "output")
     say(console, f"{how} {outputs} ({size}) compared with the manifests, {len(compared.wrong)} damaged")
     if compared.wrong:
-        say(console, "make a damaged output again with --rebuild STEP when running its experiment")
+        say(console, "rebuild a damaged output: run its experiment with --rebuild STEP")
     if any(damage.made_since for damage in compared.wrong.values()):
         say(
             console,
-            "what may have been made from the damage is made again by --rebuild too; if other bytes come out, what was "
-            "made from it follows. What cannot be made again: `marin revoke STEP --because REASON`",
+            "rebuild the outputs that may have been made from the damage, too; if they get other bytes, the next plan "
+            "rebuilds their readers. If an output cannot be rebuilt: `marin revoke STEP --because REASON`",
         )

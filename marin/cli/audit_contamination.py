@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     pass
 
 SHOWN = 12  # outputs, checkpoints and reasons, each; --json has all
-PASSAGES = 2  # of an output
-NAMED = 4  # in a sentence
-CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")  # what a terminal might obey
+PASSAGES = 2  # shown of each output
+NAMED = 4  # names in a sentence
+CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")  # control characters, which a terminal might obey
 
 
 @command_line()
@@ -40,24 +40,27 @@ def command(
     steps: tuple[str, ...] = argument(nargs=-1, metavar="[STEP]...", complete=complete_output),
     suites: tuple[str, ...] = option(
         "--against",
-        "Whose items: an output of ReadSuite or ReadItems, or a file as the suite was published. Repeatable.",
+        "The items: an output of ReadSuite or ReadItems, or a published file of a suite. Repeatable.",
         multiple=True,
         required=True,
         metavar="SUITE",
         complete=complete_path,
     ),
     experiment: str | None = option(
-        "--experiment", "The text of this experiment as it is now.", metavar="FILE", complete=complete_path
+        "--experiment",
+        "Only the text of the current version of this experiment.",
+        metavar="FILE",
+        complete=complete_path,
     ),
-    every: int = option("--every", "Only one shard in so many.", type=click.IntRange(min=1), default=1),
+    every: int = option("--every", "Only one shard in N.", type=click.IntRange(min=1), default=1),
     options: ExperimentOptions = all_of(ExperimentOptions),
     as_json: bool = JSON,
 ) -> int:
-    """Look for evaluation items in text that is cached, and name the checkpoints that read it.
+    """Search cached text for evaluation items, and name the checkpoints that read them.
 
-    In all documents and token stores, replaced ones too, or only in STEP: op/label, label, operator, identity or path.
-    Runs nothing and writes nothing. Exit code 3 if text holds items that nothing takes out later, 5 if some could not
-    be looked through.
+    Without STEP it searches all documents and token stores, including outputs that a rebuild replaced. STEP is
+    op/label, label, operator, identity or path. Runs nothing and writes nothing. Exit code 3 if text holds items that
+    no later step removes, 5 if some text could not be searched.
     """
     inventory = read_inventory(open_store(options.prefix))
     lineage = lineage_of(inventory)
@@ -66,16 +69,14 @@ def command(
         options.must_be_of_an_experiment()
         records = _named(lineage, inventory.store, steps) if steps else texts(lineage)
     elif steps:
-        raise click.UsageError("--experiment stands for all text of the experiment; give it, or STEP")
+        raise click.UsageError("--experiment searches all text of the experiment; give --experiment or STEP, not both")
     else:
         made = options.experiment(experiment).steps()
         not_made = [step.name for step in made if step.identity not in lineage.current]
         records = texts(lineage, outputs_of(lineage, {step.identity: step.name for step in made}))
     ready = read_suites(inventory, suites)
     if not records:
-        raise BadField(
-            f"nothing to look through: {experiment or inventory.store.prefix} holds no documents and no tokens"
-        )
+        raise BadField(f"nothing to search: {experiment or inventory.store.prefix} holds no documents and no tokens")
     with byte_bar(open_console(stderr=True), sum(record.bytes for record in records)) as advance:
         found = audit_contamination(inventory, lineage, ready, records, every, advance)
     if as_json:
@@ -88,7 +89,7 @@ def command(
 
 
 def _named(lineage: Lineage, store: Store, steps: tuple[str, ...]) -> list[Record]:
-    """Raises BadField for a name under which there is no text."""
+    """Return the text outputs that the names name. Raises BadField for a name without text."""
 
     outputs: list[Output] = []
     for step in steps:
@@ -96,7 +97,7 @@ def _named(lineage: Lineage, store: Store, steps: tuple[str, ...]) -> list[Recor
         if not texts(lineage, named):
             kinds = {lineage.records[each].kind for each in named if each in lineage.records}
             raise BadField(
-                f"{step} holds {listed(sorted(kinds), NAMED) or 'nobody knows what'}, wanted documents or tokens"
+                f"{step} holds {listed(sorted(kinds), NAMED) or 'outputs of unknown kind'}, wanted documents or tokens"
             )
         outputs += named
     return texts(lineage, outputs)
@@ -124,13 +125,13 @@ def _print(
     _print_readings(console, found)
     if found.removed_later:
         names = listed([each.record.name for each in found.removed_later], NAMED)
-        say(console, f"\ncontaminated too, and clean in all that was made from it: {names}", "dim")
+        say(console, f"\ncontaminated, but everything built from it is clean: {names}", "dim")
     _print_untold(console, found, not_made)
     say(console, *_conclusion(found, every, not_made))
 
 
 def _print_output(console: Console, each: Looked, suites: Mapping[str, Suite], shown: set[str]) -> None:
-    """shown: passages that need not be again; what was made from a text mostly holds the same."""
+    """shown: passages already printed; an output mostly holds the passages of its inputs."""
     record, searched = each.record, each.searched
     share = f"{searched.holding:,} of {counted(searched.texts, 'document')}"
     console.print(
@@ -149,13 +150,13 @@ def _print_output(console: Console, each: Looked, suites: Mapping[str, Suite], s
         say(console, f"    {passage.place}: {passage.item}, {how}", "dim")
         parts = (passage.before, passage.text, passage.after)
         before, inside, after = (CONTROL.sub(" ", part.replace("\n", "⏎")) for part in parts)
-        # The item between brackets, which a pipe shows too.
+        # Brackets mark the item in a pipe too, where styles are lost.
         marked = Text.assemble(f"        {before}", ("⟦", "red"), (inside, "bold"), ("⟧", "red"), after)
         console.print(marked, soft_wrap=True)
 
 
 def _print_readings(console: Console, found: Contamination) -> None:
-    """Each checkpoint with the ways on which items came to it."""
+    """Print each checkpoint with the paths by which items reached it."""
     lineage = found.lineage
     read = [each for each in found.readings if each.ways]
     may = [each for each in found.readings if not each.ways and (each.doubtful or each.unknown)]
@@ -180,7 +181,7 @@ def _print_untold(console: Console, found: Contamination, not_made: list[str]) -
 
 def _conclusion(found: Contamination, every: int, not_made: list[str]) -> tuple[str, str]:
     if found.contaminated:
-        return "\nwhat is contaminated can be declared so, with all that was made from it: `marin revoke STEP`", "red"
+        return "\ndeclare contaminated text bad, with everything built from it: `marin revoke STEP`", "red"
     if found.untold or not_made:
         return "\nno item was found, but not everything could be looked through", "yellow"
     rest = f"; {every - 1} shards in {every} were not looked at" if every > 1 else ""

@@ -24,38 +24,42 @@ from marin.store.lookup import output_called
 from marin.store.numbers import counted, write_bytes
 from marin.store.store import open_store
 
-TEXTS, ROWS, SAMPLED = 5, 40, 20  # entries, unless -n asks for another number
-MOST_LINES, MOST_LETTERS = 15, 1500  # of one text, unless --full
+TEXTS, ROWS, SAMPLED = 5, 40, 20  # entries without -n
+MOST_LINES, MOST_LETTERS = 15, 1500  # of one text without --full
 
 
 @command_line()
 def command(
     output: str = argument(complete=complete_output),
     path: str | None = option("--file", "One file of the output.", metavar="PATH", complete=complete_file),
-    count: int | None = option("-n", "How many entries; 5 texts or 40 rows by default.", type=click.IntRange(min=1)),
-    offset: int | None = option("--offset", "Begin at this entry, from 0; negative: so many before the end.", type=int),
+    count: int | None = option(
+        "-n", "The number of entries; 5 texts or 40 rows by default.", type=click.IntRange(min=1)
+    ),
+    offset: int | None = option(
+        "--offset", "Begin at entry N, counted from 0; a negative N counts from the end.", type=int
+    ),
     conditions: tuple[Condition, ...] = option(
         "--where",
-        "Only entries that fit: also !=, <, <=, >, >=, and ~ for a regular expression (text~GSM8K).",
+        "Only entries that match; also !=, <, <=, >, >=, and ~ for a regular expression (text~GSM8K).",
         multiple=True,
         type=Parsed("FIELD=VALUE", parse_condition),
     ),
-    full: bool = flag("--full", "Long texts to their end."),
+    full: bool = flag("--full", "Print long texts to their end."),
     writing: WritingOptions = all_of(WritingOptions),
     latest: bool = LATEST,
-    as_json: bool = flag("--json", "One JSON line an entry, whole; all of them without -n."),
+    as_json: bool = flag("--json", "Print one JSON line an entry, uncut; all entries without -n."),
     prefix: str = PREFIX,
 ) -> int:
-    """What OUTPUT holds, for reading: documents, token stores decoded, items, scores, reports, metrics, files.
+    """Print the contents of OUTPUT: documents, decoded token stores, items, scores, reports, metrics or files.
 
-    OUTPUT is a step (op/label), a label, the first digits of an identity, or the path of an output or of a file in it.
-    With --prompt, OUTPUT is a checkpoint, which writes on from the text. It may be a published model there,
-    hf:OWNER/NAME@COMMIT or a folder: marin reads its weights into the store, once.
+    OUTPUT is a step (op/label), a label, the first digits of an identity, the path of an output, or a path inside one.
+    With --prompt, OUTPUT is a checkpoint, which continues the text. OUTPUT may then be a published model,
+    hf:OWNER/NAME@COMMIT or a folder: marin reads its weights into the store once.
     """
     if not writing.prompts:
         writing.must_have_prompts()
     elif path or count or offset is not None or conditions or full:
-        raise BadField("--prompt reads nothing of an output; leave out --file, -n, --offset, --where and --full")
+        raise BadField("--prompt prints no contents of an output; leave out --file, -n, --offset, --where and --full")
     if writing.prompts:
         write_on(open_store(prefix), output, writing, latest=latest, as_json=as_json)
         return Exit.OK
@@ -73,7 +77,7 @@ def command(
         for entry in itertools.islice(found.read(first), count):
             click.echo(json.dumps(entry.data, ensure_ascii=False))
         return Exit.OK
-    about = open_console(stderr=True)  # what the output holds goes to stdout, alone
+    about = open_console(stderr=True)  # stdout is for the contents alone
     size = f"{write_bytes(record.bytes)} in {counted(record.files, 'file')}"
     say(about, f"{record.name} {record.identity[:12]}  {size}  {describe_facts(record.facts)}", "bold")
     say(about, f"{inventory.store.prefix}/{record.attempt}{f'/{path}' if path else ''}", "dim")
@@ -100,7 +104,7 @@ def command(
 def _print_table(
     console: Console, about: Console, found: Contents, first: int, count: int | None, *, spread: bool
 ) -> None:
-    """spread: of rows that are a sample, evenly spaced ones, the first and the last among them."""
+    """Print the entries as a table. spread: choose evenly spaced rows of a sample, with its first and last row."""
     rows = list(found.read(first))
     total, how = first + len(rows), ""
     wanted = count or (SAMPLED if found.form is Form.SAMPLED else ROWS)
@@ -109,7 +113,7 @@ def _print_table(
         rows = [rows[last - round(number * last / max(wanted - 1, 1))] for number in reversed(range(wanted))]
         how = ", evenly spaced"
     rows = rows[:wanted]
-    # Columns in the order of the first row that has them; what is nested is left to --json.
+    # Columns appear in the order of the first row that has them. Nested values appear only with --json.
     dicts = [cast("dict[str, Any]", entry.data) for entry in rows]
     names = dict.fromkeys(name for row in dicts for name, value in row.items() if not isinstance(value, dict | list))
     numbers = {name for name in names if all(isinstance(row.get(name), int | float | None) for row in dicts)}

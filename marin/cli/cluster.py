@@ -1,4 +1,4 @@
-"""``marin cluster``: a Ray cluster that is kept, what runs there, and the drivers that were submitted to it."""
+"""``marin cluster``: start, end and watch a Ray cluster that you keep, with its steps and submitted drivers."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from marin.store.redaction import redacted
 NOBODY = "no cluster is named: give --address, set RAY_ADDRESS, or start one on this machine with `marin cluster up`"
 ADDRESS = option(
     "--address",
-    "Of a running cluster or its dashboard; without it RAY_ADDRESS, or what `marin cluster up` started here.",
+    "The cluster or its dashboard; else RAY_ADDRESS, else the cluster that `marin cluster up` started here.",
     default="",
 )
 DEFINITION = argument(
@@ -44,24 +44,25 @@ DEFINITION = argument(
 KILLED = 128 + 9
 RUNNING = "RUNNING"
 BYTES = {"memory", "object_store_memory"}
-OF_RAY = ("node:", "object_store_memory")  # resources that nobody asks for
+OF_RAY = ("node:", "object_store_memory")  # resources of Ray itself, which no step asks for
 
 
 @command_line()
 def up(
     definition: Path | None = DEFINITION,
     cpus: int | None = option(
-        "--cpus", "How many steps may take together; all without it.", type=click.IntRange(min=1)
+        "--cpus", "CPUs that steps may use together; all by default.", type=click.IntRange(min=1)
     ),
     dashboard_port: int | None = option(
         "--dashboard-port",
-        f"Where to watch it.  [default: {DASHBOARD_PORT}, or any that is free]",
+        f"Port of the dashboard.  [default: {DASHBOARD_PORT}, or any free port]",
         type=click.IntRange(1, 65535),
     ),
 ) -> int:
-    """Start a Ray cluster on this machine, to be kept: loopback only, with a token.
+    """Start a Ray cluster on this machine and keep it: loopback only, with a token.
 
-    With DEFINITION (a file for Ray's cluster launcher, such as `python -m infra` prints), that one: `ray up`.
+    With DEFINITION, start that cluster with `ray up`. DEFINITION is a file for Ray's cluster launcher, such as
+    `python -m infra` prints.
     """
     if definition is not None:
         return _ray("up", "--yes", str(definition))
@@ -69,7 +70,7 @@ def up(
     with alone():
         kept = kept_cluster()
         if kept is None:
-            say(console, "starting Ray on this machine: seconds, or a minute where others need it too", "dim")
+            say(console, "starting Ray on this machine: seconds, or a minute if the machine is busy", "dim")
             kept = keep_cluster(cpus, dashboard_port)
         else:
             say(console, "it runs already", "dim")
@@ -83,11 +84,12 @@ def up(
 @command_line()
 def down(
     definition: Path | None = DEFINITION,
-    yes: bool = flag("-y", "--yes", "Do not ask before machines of DEFINITION are taken down."),
+    yes: bool = flag("-y", "--yes", "Do not ask before the machines of DEFINITION are taken down."),
 ) -> int:
-    """End the cluster that `marin cluster up` started on this machine, and no other Ray; with DEFINITION, that one.
+    """End the cluster that `marin cluster up` started on this machine, and no other Ray.
 
-    What was committed stays; what runs there is made again by the next run.
+    With DEFINITION, take its machines down with `ray down`. Committed outputs stay; the next run repeats the steps that
+    were running.
     """
     if definition is not None:
         return _ray("down", *(["--yes"] if yes else []), str(definition))
@@ -99,7 +101,7 @@ def down(
             return Exit.OK
         died = kept.process.is_gone()
         if not died:
-            say(console, "ending it: what runs there has some seconds", "dim")
+            say(console, "ending it: running steps have some seconds to stop", "dim")
         end_cluster(kept)
     say(console, f"the Ray cluster at {kept.address} had died" if died else f"ended the Ray cluster at {kept.address}")
     return Exit.OK
@@ -107,19 +109,19 @@ def down(
 
 @command_line()
 def dashboard(definition: Path | None = DEFINITION, address: str = ADDRESS) -> int:
-    """Where a cluster can be watched in a browser. With DEFINITION, forwards it to this machine until Ctrl-C."""
+    """Print the address of the cluster's dashboard. With DEFINITION, forward it to this machine until Ctrl-C."""
     if definition is not None:
         return _ray("dashboard", str(definition))
     console = open_console()
     say(console, cluster_called(address).url, "bold")
-    say(console, "it asks for the token of the cluster; this prints the one that Ray has here:", "dim")
+    say(console, "the dashboard asks for the cluster's token; this command prints the one that Ray has here:", "dim")
     say(console, f"{short(ray_program(), 'ray')} get-auth-token", "dim")
     return Exit.OK
 
 
 @command_line()
 def status(address: str = ADDRESS, as_json: bool = JSON) -> int:
-    """Nodes of a cluster, what they have and what of it is taken, and which steps run or wait there."""
+    """List the nodes of a cluster with their resources and use, and the steps that run or wait there."""
     cluster = cluster_called(address)
     nodes, tasks = cluster.nodes(), cluster.tasks()
     drivers = [job.name for job in cluster.jobs() if not job.is_over]
@@ -148,11 +150,11 @@ def status(address: str = ADDRESS, as_json: bool = JSON) -> int:
 
 @command_line()
 def jobs(
-    stop: str | None = option("--stop", "End this one, as Ctrl-C would; what it committed stays.", metavar="JOB"),
+    stop: str | None = option("--stop", "End this job, as Ctrl-C would; its committed outputs stay.", metavar="JOB"),
     address: str = ADDRESS,
     as_json: bool = JSON,
 ) -> int:
-    """The drivers that were submitted to a cluster, the newest last."""
+    """List the submitted drivers, the newest last."""
     cluster = cluster_called(address)
     if stop is not None:
         job = cluster.job(stop)
@@ -181,7 +183,7 @@ def logs(
     follow: bool = flag("-f", "--follow", "Go on printing until the driver ends, and end with its exit code."),
     address: str = ADDRESS,
 ) -> int:
-    """What the driver of JOB printed. JOB is its name or the beginning of it. (Logs of steps: `marin logs`.)"""
+    """Print the output of a job's driver. JOB is the job's name or its beginning. (Logs of steps: `marin logs`.)"""
     cluster = cluster_called(address)
     found = cluster.job(job)
     if follow:
@@ -191,7 +193,7 @@ def logs(
 
 
 def cluster_called(address: str) -> Dashboard:
-    """Raises NoCluster."""
+    """Return the dashboard of the cluster that an option, RAY_ADDRESS or `marin cluster up` names. Raises NoCluster."""
     named = named_cluster(address)
     if named is None and (kept := kept_cluster()) is not None:
         named = NamedCluster(address=kept.dashboard, origin="marin cluster up")
@@ -201,7 +203,10 @@ def cluster_called(address: str) -> Dashboard:
 
 
 def followed(console: Console, name: str, cluster: Dashboard) -> int:
-    """Print what a job prints, until it ends. Its exit code, or that of Ctrl-C, which leaves it running."""
+    """Print the output of a job until it ends, and return its exit code.
+
+    Ctrl-C leaves the job running and returns Exit.INTERRUPTED.
+    """
     try:
         job = cluster.follow(name, lambda text: click.echo(redacted(text), nl=False))
     except KeyboardInterrupt:
@@ -210,24 +215,24 @@ def followed(console: Console, name: str, cluster: Dashboard) -> int:
         return Exit.INTERRUPTED
     if job.status == "SUCCEEDED":
         return Exit.OK
-    why, _, _ = redacted(job.message).partition(", last available logs")  # which were printed
+    why, _, _ = redacted(job.message).partition(", last available logs")  # those were printed already
     say(console, f"{job.name} {job.status.lower()}: {why}".rstrip(": "), "red bold")
     if job.code == KILLED:
-        say(console, "its driver was killed (out of memory?): submit it again, what was committed stays", "dim")
+        say(console, "its driver was killed (out of memory?). Submit it again; committed outputs stay", "dim")
     if job.status == "STOPPED":
         return Exit.TERMINATED
     return job.code if job.code is not None and 0 < job.code < 256 else Exit.FAILED
 
 
 def print_follow_and_stop(console: Console, name: str, cluster: Dashboard) -> None:
-    """What to type next about a job that runs."""
+    """Print the commands that follow and stop a running job."""
     address = cluster.named.address
     say(console, f"follow it: {marin('cluster', 'logs', '-f', name, '--address', address)}", "dim")
     say(console, f"stop it:   {marin('cluster', 'jobs', '--stop', name, '--address', address)}", "dim")
 
 
 def _ray(*arguments: str) -> int:
-    """Ray's own command, which asks and prints for itself. Raises MissingDependency."""
+    """Run Ray's own command, which asks and prints for itself. Raises MissingDependency."""
     file = Path(arguments[-1])
     if find_spec("googleapiclient") is None and re.search(r"^\s+type: gcp\b", file.read_text(), re.MULTILINE):
         raise MissingDependency(

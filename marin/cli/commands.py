@@ -1,7 +1,7 @@
-"""The commands of ``marin``, by section, and how each is found.
+"""The commands of ``marin`` by section, and the lookup of a command.
 
-One module per command, in this package and named after it, holding a ``command``; those of a cluster are in one.
-A module is imported when its command is called, so ``marin --help`` and completion load none of them. To add one: a
+Each command has a module of its name in this package, with a ``command``; the cluster commands share one module. marin
+imports a module when its command is called, so ``marin --help`` and completion load no module. To add a command, add a
 file, a line in COMMANDS, a section of docs/commands.md, and rows in tests/cli/test_every_command.py.
 """
 
@@ -16,52 +16,53 @@ import click
 
 from marin.cli.exits import Exit
 
-# Section → command → what it does, in one line. Help shows them in this order.
+# Section → command → its line in --help, in this order.
 COMMANDS: dict[str, dict[str, str]] = {
     "Every day": {
-        "new": "A small project of your own, or another experiment in one.",
-        "plan": "What would run, why, and what it costs; all about one step.",
+        "new": "Make a small project, or another experiment in one.",
+        "plan": "Show the steps that would run, why, and their cost; or everything about one step.",
         "run": "Plan and run an experiment, like running its file.",
-        "status": "Who works on which step, what failed, and past runs.",
-        "logs": "The log of a step's attempt, also while it runs.",
-        "ls": "Committed outputs: name, size, when, by whom.",
-        "cat": "What an output holds: documents, tokens decoded, metrics, scores, files.",
-        "diff": "What differs between two experiments, or two git revisions of one.",
-        "serve": "The store in a browser: runs, steps, documents, dropped text, tokens, curves.",
+        "status": "Show running and failed steps, and past runs.",
+        "logs": "Print the log of a step's attempt, also while it runs.",
+        "ls": "List committed outputs: name, size, time, maker.",
+        "cat": "Print the contents of an output: documents, decoded tokens, metrics, scores, files.",
+        "diff": "Compare two experiments, or two git revisions of one.",
+        "serve": "Show the store in a browser: runs, steps, documents, dropped text, tokens, curves.",
     },
     "Trust": {
-        "lineage": "What an output was made from, and what was made from it.",
-        "audit": "Whether results can be believed: what is wrong or doubtful.",
-        "audit contamination": "Which cached text holds evaluation items, and which checkpoints read it.",
-        "accept": "Let drifted outputs stand, with a reason; runs nothing.",
-        "revoke": "Declare bytes bad; says what was made from them.",
-        "adopt": "Bring outside data in, with a manifest and a reason, to be pinned.",
+        "lineage": "Show the inputs of an output, or everything built from it.",
+        "audit": "Show whether results can be trusted: errors, doubts, decisions.",
+        "audit contamination": "Search cached text for evaluation items, and name the checkpoints that read them.",
+        "accept": "Accept drifted outputs as they are, with a reason; runs nothing.",
+        "revoke": "Declare bytes bad, and list everything built from them.",
+        "adopt": "Copy outside data into the store, with a manifest and a reason, to pin it.",
     },
     "Keeping": {
-        "mirror": "Copy outputs to another store, every byte verified.",
-        "gc": "What nothing needs any more, or what you name, and what deleting it would free.",
+        "mirror": "Copy outputs to another store, and verify every byte.",
+        "gc": "List outputs that nothing needs, or the ones you name, and the space that deleting them would free.",
     },
     "Models": {
-        "inspect": "Some of the batches that a training reads, checked, with samples of their text.",
-        "compare": "Models side by side: tasks, bits per byte, what they wrote, how far their weights are apart.",
-        "microanneal": "Is a dataset worth including? Short cooldowns with and without it, and a verdict.",
+        "inspect": "Check some batches of a training, and show samples of their text.",
+        "compare": "Compare models side by side: tasks, bits per byte, answers to prompts, distance of the weights.",
+        "microanneal": "Judge a dataset: short cooldowns with and without it, and a verdict on including it.",
     },
     "Clusters": {
-        "submit": "Run an experiment on a cluster, its driver too, and follow what it prints.",
-        "cluster up": "Start a Ray cluster on this machine and keep it, or one that a file defines.",
-        "cluster down": "End it.",
-        "cluster status": "Its nodes, what they have, what runs and waits there.",
-        "cluster jobs": "The drivers that were submitted to it.",
-        "cluster logs": "What one of them printed, and prints.",
-        "cluster dashboard": "Where to watch it in a browser.",
+        "submit": "Run an experiment on a cluster, with its driver, and print the driver's output.",
+        "cluster up": "Start a Ray cluster on this machine and keep it, or start one that a file defines.",
+        "cluster down": "End that cluster.",
+        "cluster status": "List its nodes with their resources, and the steps that run or wait there.",
+        "cluster jobs": "List the drivers that were submitted to it.",
+        "cluster logs": "Print the output of a submitted driver.",
+        "cluster dashboard": "Print the address of its dashboard for a browser.",
     },
     "This tool": {
-        "completion": "Tab in bash, zsh and fish: prints the script and how to install it.",
+        "completion": "Print the script for Tab in bash, zsh and fish, and how to install it.",
     },
 }
 LINES = {name: line for section in COMMANDS.values() for name, line in section.items()}
 
-# How a command line began, and what it is now; what is typed in capitals follows. Both work until the next release.
+# Former beginning of a command line → its present form; the user types the words in capitals. Both work until the next
+# release.
 EARLIER = {
     "explain": "plan EXPERIMENT STEP",
     "phases": "plan --phases EXPERIMENT",
@@ -69,19 +70,19 @@ EARLIER = {
     "health": "status --health TRAINING",
     "verify --bytes": "audit --every-byte",
     "verify": "audit --bytes",
-    "rm": "gc --only named STEP",  # takes nothing away where STEP is an empty variable
+    "rm": "gc --only named STEP",  # deletes nothing if STEP is an empty variable
     "lineage up": "lineage STEP",
     "lineage down": "lineage --down STEP",
 }
 
 
 def module_of(command: str) -> str:
-    """Of marin.cli; those of a cluster share one, each under its second word."""
+    """Return the module of a command in marin.cli. The cluster commands share one, each under its second word."""
     return "cluster" if command.startswith("cluster ") else command.replace(" ", "_")
 
 
 class LazyGroup(click.Group):
-    """Imports a command's module when the command is needed, not before."""
+    """The group of all commands. It imports a command's module only when the command is needed."""
 
     def main(self, *arguments: Any, **given: Any) -> Any:
         if "_MARIN_COMPLETE" not in os.environ:
@@ -93,7 +94,7 @@ class LazyGroup(click.Group):
         add_completion_class(Bash, "bash")
         try:
             return super().main(*arguments, **given)
-        except Exception:  # somebody is in the middle of a line: no completion is better than a traceback
+        except Exception:  # in the middle of a line, no completion is better than a traceback
             sys.exit(Exit.FAILED)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -111,7 +112,7 @@ class LazyGroup(click.Group):
             words = earlier.split()
             if args[: len(words)] == words:
                 args = [*(word for word in now.split() if not word.isupper()), *args[len(words) :]]
-                if not ctx.resilient_parsing:  # nobody is in the middle of a line
+                if not ctx.resilient_parsing:  # not while Tab completes a line
                     click.echo(f"`marin {earlier}` is `marin {now}` now", err=True)
                 break
         name, kind = args[0], " ".join(args[:2])
@@ -148,4 +149,4 @@ class LazyGroup(click.Group):
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="marin")
 def main() -> None:
-    """Plan, run and question LLM experiments."""
+    """Plan, run and examine LLM experiments."""

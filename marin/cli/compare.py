@@ -29,27 +29,27 @@ if TYPE_CHECKING:
 
     type Samples = dict[tuple[str, str], dict[str, Sample]]
 
-READ_UNASKED = 1 << 30  # bytes of weights that are read without --parameters
-LETTERS = 400  # of a prompt's end, and of what was written after it
+READ_UNASKED = 1 << 30  # bytes of weights; marin reads more only with --parameters
+LETTERS = 400  # shown of a prompt's end, and of its continuation
 
 
 @command_line()
 def command(
     models: tuple[str, ...] = argument(nargs=-1, required=True, metavar="A B [C]...", complete=complete_output),
-    count: int = option("--samples", "Prompts to show.", type=click.IntRange(min=0), default=2),
-    parameters: bool = flag("--parameters", "Read the weights of large models, too; unasked below 1 GiB."),
+    count: int = option("--samples", "How many prompts to show.", type=click.IntRange(min=0), default=2),
+    parameters: bool = flag("--parameters", "Read the weights even if they are above 1 GiB in all."),
     latest: bool = LATEST,
     prefix: str = PREFIX,
     as_json: bool = JSON,
 ) -> int:
-    """Models side by side: tasks, bits per byte, what they wrote, how far their weights are apart.
+    """Compare models side by side: tasks, bits per byte, answers to prompts, distance of the weights.
 
-    Each is a checkpoint or its scores (op/label, label, identity, path), or a model with published numbers, such as
-    "OLMo 2 32B". ARM=X,Y,Z or a pattern ('hq-*') is an arm of runs that differ in their seed: one column. Differences
-    are to A, with 95 % intervals where both were scored on the same texts, over seeds where an arm has several.
+    Each model is a checkpoint or its scores (op/label, label, identity, path), or has published numbers, such as "OLMo
+    2 32B". ARM=X,Y,Z or a pattern ('hq-*') is an arm of runs that differ in their seed: one column. Differences are to
+    A. They have 95 % intervals if both models were scored on the same texts, over seeds too if an arm has several.
 
-    A published model itself, hf:OWNER/NAME@COMMIT or a folder, is read into the store and scored as the first model of
-    the store was that has scores. Both happen once.
+    A model may also be a published one, hf:OWNER/NAME@COMMIT or a folder. marin reads it into the store and scores it
+    as the first model of the store that has scores was scored. Both happen once.
     """
     if len(models) < 2:
         raise click.UsageError("compare wants at least two models")
@@ -60,7 +60,8 @@ def command(
     from marin.report.side_by_side import named
 
     store = open_store(prefix)
-    is_asked = any(published_model(name) is None for name in models)  # for published models alone it need not exist
+    # For published models alone the store need not exist.
+    is_asked = any(published_model(name) is None for name in models)
     inventory = read_inventory(store) if is_asked or store.objects.list(OWN) else None
     if inventory is not None and (scored := with_scores(inventory, models, latest=latest)) != models:
         models, inventory = scored, read_inventory(store)
@@ -83,7 +84,7 @@ def command(
 
 
 def _parameters(compared: Sequence[Compared], asked: bool) -> tuple[dict[str, list[GroupChange]], str]:
-    """By model how far its weights are from those of the first; and why they were not read, where they were not."""
+    """Return the distance of each model's weights from the first model's, and why marin read no weights, if so."""
     first, others = compared[0].weights, [each for each in compared[1:] if each.weights]
     if not first or not others:
         return {}, ""
@@ -116,7 +117,7 @@ def _print_rows(console: Console, compared: Sequence[Compared], rows: Sequence[R
     columns += [Column(f"{name} \N{MINUS SIGN} {names[0]}", right=True) for name in with_intervals]
     cells: list[list[Text | str]] = []
     for row in rows:
-        if row.metric.startswith("bpb_stripped/"):  # of interest where it is another number; --json has it
+        if row.metric.startswith("bpb_stripped/"):  # only of interest if it differs; --json has it
             continue
         values = [
             written(row.values[name], row.unit) + ("*" if name in row.contaminated else "")
@@ -137,7 +138,7 @@ def _print_rows(console: Console, compared: Sequence[Compared], rows: Sequence[R
             apart.append(Text(f"{value} [{low}, {high}]", style=style))
         cells.append([row.metric, *values, *apart])
     if not cells:
-        say(console, "\nno number of any of them is known", "bold")
+        say(console, "\nthe store has no numbers of these models", "bold")
         return
     say(console, "")
     print_table(console, columns, cells)
@@ -149,10 +150,10 @@ def _print_rows(console: Console, compared: Sequence[Compared], rows: Sequence[R
         seeds = [one.seeds for row in rows for one in row.differences.values()]
         over = ", and over seeds" if all(seeds) else ", and over seeds of arms that have several" if any(seeds) else ""
         notes.append(
-            f"Intervals (95 %) are over items and documents that both were scored on{over or '; not over seeds'}."
+            f"Intervals (95 %) are over items and documents on which both were scored{over or '; not over seeds'}."
         )
     if any(each.side.published for each in compared):
-        notes.append("Published numbers: the harness's defaults; another prompt can move them by points.")
+        notes.append("Published numbers use the harness's defaults; another prompt can move them by points.")
     for line in filter(None, notes):
         say(console, line, "dim")
 
@@ -172,7 +173,7 @@ def _print_parameters(console: Console, first: str, changes: dict[str, list[Grou
     if not changes:
         return
     groups = {each.name: each for found in changes.values() for each in found}
-    say(console, f"\nweights: norm of the difference to {first}, over the norm of {first}'s", "bold")
+    say(console, f"\ndistance of the weights: norm of the difference from {first}, over the norm of {first}", "bold")
     rows = [[group, write_count(each.parameters)] for group, each in groups.items()]
     for found in changes.values():
         apart = {each.name: f"{each.relative:.2%}" for each in found if each.relative is not None}

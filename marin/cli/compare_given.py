@@ -1,4 +1,4 @@
-"""``marin compare hf:…``: published models scored by the evaluation of a model of the store."""
+"""``marin compare hf:…``: score published models with the evaluation of a model of the store."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ HOW = "docs/howto/compare-published.md has an experiment that compares them on y
 
 
 def with_scores(inventory: Inventory, models: tuple[str, ...], *, latest: bool) -> tuple[str, ...]:
-    """Return the names to compare: NAME=IDENTITY of its scores in place of each published model.
+    """Return the names to compare: for each published model, NAME=IDENTITY of its scores.
 
-    The evaluation is the one of the first other model that has scores in the store. It asks each published model the
+    marin scores each published model with the evaluation of the first other model that has scores in the store: the
     same items and texts, as a cached step. Without another model, the newest scores of each published model count.
-    Raises BadField where nothing says what to evaluate, ExperimentError where the experiment of that evaluation is not
-    in this folder, and what the plan or a step raises.
+    Raises BadField if nothing says what to evaluate, ExperimentError if the experiment of that evaluation is not in
+    this folder, and errors of the plan or a step.
     """
     given = {name: GivenModel(each) for name in models if names_model(each := name.rpartition("=")[2])}
     if not given:
@@ -39,9 +39,9 @@ def with_scores(inventory: Inventory, models: tuple[str, ...], *, latest: bool) 
         there = {name: _newest_scores(inventory, model) for name, model in given.items()}
         if lacking := [name for name, record in there.items() if record is None]:
             raise BadField(
-                f"{', '.join(lacking)}: nothing in the store {inventory.store.prefix} evaluated it, and no model "
-                "beside it has scores, so marin does not know by which tasks or text to compare. Name "
-                f"a checkpoint or scores of the store, too (marin ls --kind scores). Or write it down: {HOW}"
+                f"{', '.join(lacking)}: the store {inventory.store.prefix} has no scores of it, and no other model "
+                "that you named has scores, so marin does not know which tasks or text to use. Name a checkpoint "
+                f"or scores of the store, too (marin ls --kind scores). Or write an experiment: {HOW}"
             )
         return tuple(f"{called[name]}={there[name].identity}" if name in given else name for name in models)  # pyright: ignore
     evaluation, scale = _evaluation(inventory, scored)
@@ -55,7 +55,7 @@ def with_scores(inventory: Inventory, models: tuple[str, ...], *, latest: bool) 
 
 
 def _first_scored(inventory: Inventory, names: Sequence[str], *, latest: bool) -> Record | None:
-    """The scores of the first model that has some, of whatever a column is made of."""
+    """Return the scores of the first model that has scores. A model is anything that can be a column."""
     from marin.report.side_by_side import named
 
     others: list[Compared] = named(inventory, names, latest=latest) if names else []
@@ -70,24 +70,24 @@ def _newest_scores(inventory: Inventory, model: GivenModel) -> Record | None:
 
 
 def _evaluation(inventory: Inventory, scores: Record) -> tuple[ExecutorStep[Any], Scale]:
-    """The step that made scores, of the experiment in this folder. Raises ExperimentError, UnknownStep."""
+    """Return the step that made the scores, from the experiment in this folder. Raises ExperimentError, UnknownStep."""
     origin, scale = origin_of(scores, inventory), Scale(scores.provenance.scale or Scale.REHEARSAL)
     experiment = experiment_of(module_of(origin), origin, scale)
     for step in experiment.steps():
         if step.identity == scores.identity:
             return step, scale
     raise UnknownStep(
-        f"{origin} has no step {scores.name} {scores.identity[:12]} any more, so marin does not know how to ask other "
-        f"models the same; run it first (marin run {origin}), or name other scores. Or write it down: {HOW}"
+        f"{origin} has no step {scores.name} {scores.identity[:12]} any more, so marin cannot evaluate other models "
+        f"in the same way. Run it first (marin run {origin}), or name other scores. Or write an experiment: {HOW}"
     )
 
 
 def _asked_of(evaluation: ExecutorStep[Any], model: Any, label: str) -> ExecutorStep[Any]:
-    """The same evaluation of a published model, by its own tokenizer."""
+    """Return the same evaluation of a published model, with the model's own tokenizer."""
     names = {each.name for each in dataclasses.fields(evaluation)}
     if not {"checkpoint", "tokenizer"} <= names:
         raise BadField(
-            f"{evaluation.name} has no checkpoint and tokenizer to replace, so it cannot be asked of {model.name}; "
+            f"{evaluation.name} has no fields checkpoint and tokenizer, so marin cannot evaluate {model.name} with it; "
             "name scores of Evaluate or EvaluateTasks"
         )
     fields: dict[str, Any] = {"checkpoint": model, "tokenizer": model.tokenizer, "label": label}

@@ -1,7 +1,7 @@
-"""``marin completion``, and Tab in bash for names that bash takes apart.
+"""``marin completion``, and Tab in bash for names that bash splits.
 
-bash splits a command line at ``@``, ``:`` and ``=`` too (``train/pretrain@160000``, ``gs://…``) and replaces only what
-follows the last of them. So the line is split here instead, and of each completion only the end is handed back.
+bash also splits a command line at ``@``, ``:`` and ``=`` (``train/pretrain@160000``, ``gs://…``), and replaces only the
+part after the last one. So marin splits the line itself, and returns only the end of each completion.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from click.shell_completion import BashComplete, CompletionItem, FishComplete, Z
 from marin.cli.exits import Exit
 from marin.cli.parameters import argument, command_line
 
-COMPLETE_VARIABLE = "_MARIN_COMPLETE"  # set by these scripts when somebody presses Tab
+COMPLETE_VARIABLE = "_MARIN_COMPLETE"  # set by the scripts when somebody presses Tab
 SCRIPT = """\
 %(complete_func)s() {
     local IFS=$'\\n' response completion type value
@@ -35,7 +35,7 @@ SCRIPT = """\
 }
 complete -o nosort -F %(complete_func)s %(prog_name)s
 """
-QUOTED = re.compile(r"([^\w@%+=:,./#-])")  # with a backslash
+QUOTED = re.compile(r"([^\w@%+=:,./#-])")  # letters that need a backslash
 
 
 class Bash(BashComplete):
@@ -55,7 +55,7 @@ class Bash(BashComplete):
 
 
 SHELLS = {"bash": Bash, "zsh": ZshComplete, "fish": FishComplete}
-# Where each keeps it: nothing but completion is in these files, so that writing one replaces an older one.
+# The files of bash-completion and fish hold nothing but marin's completion, so writing one replaces an older one.
 INSTALL = {
     "bash": "marin completion bash > ~/.local/share/bash-completion/completions/marin   # with bash-completion\n"
     "echo 'eval \"$(marin completion bash)\"' >> ~/.bashrc                            # without",
@@ -66,9 +66,9 @@ INSTALL = {
 
 @command_line()
 def command(shell: str | None = argument(type=click.Choice(list(SHELLS)), required=False)) -> int:
-    """A script that completes commands, options, steps, results, outputs and runs in SHELL (else that of $SHELL).
+    """Print a script that completes commands, options, steps, results, outputs and runs in SHELL, by default $SHELL.
 
-    On a terminal it says how to install it too.
+    On a terminal, the command also says how to install the script.
     """
     shell = shell or Path(os.environ.get("SHELL", "")).name
     if shell not in SHELLS:

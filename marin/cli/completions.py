@@ -1,4 +1,4 @@
-"""What Tab offers: names of steps, results and outputs. Never prints, never fails: at worst it offers nothing."""
+"""Complete names of steps, results and outputs for Tab. Never prints and never fails: at worst it offers nothing."""
 
 from __future__ import annotations
 
@@ -17,11 +17,14 @@ if TYPE_CHECKING:
     from marin.store.store import Store
 
 type Completer = Callable[[click.Context, click.Parameter, str], "list[CompletionItem]"]
-type Named = tuple[str, str]  # what is completed, and a few words about it
+type Named = tuple[str, str]  # a completion, and a few words about it
 
 
 def quietly(offer: Callable[[click.Context], Iterable[Named]]) -> Completer:
-    """Completes with what starts with the word so far. An experiment file that prints or breaks is no concern here."""
+    """Return a completer of the offered names that start with the word so far.
+
+    It hides what an experiment file prints, and offers nothing if the file raises.
+    """
 
     def complete(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem]:
         from click.shell_completion import CompletionItem
@@ -40,7 +43,7 @@ def _experiment(ctx: click.Context) -> Experiment:
     from marin.steps.experiment_file import built_by, load_build
     from marin.steps.scale import Scale
 
-    # An option whose value is being completed ends the parse before arguments are told apart.
+    # click stops parsing at the option whose value Tab completes, and leaves the arguments in ctx.args.
     named = [ctx.params.get("experiment") or "", *(ctx.params.get("names") or ()), *ctx.args]
     file = next(name for name in named if name.endswith(".py"))
     return built_by(*load_build(file), ctx.params.get("scale") or Scale.REHEARSAL)
@@ -60,7 +63,7 @@ def _inventory(ctx: click.Context) -> Inventory:
 
 @quietly
 def complete_step(ctx: click.Context) -> Iterable[Named]:
-    """Steps of the experiment file that the command line names already."""
+    """Complete steps of the experiment file that the command line names already."""
     return ((step.name, step.identity[:12]) for step in _experiment(ctx).steps())
 
 
@@ -70,7 +73,7 @@ def complete_result(ctx: click.Context) -> Iterable[Named]:
 
 
 def complete_experiment_and_steps(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[Any]:
-    """First the file, then its steps."""
+    """Complete the experiment file first, then its steps."""
     return (complete_step if ctx.params.get("names") else complete_path)(ctx, parameter, incomplete)
 
 
@@ -81,7 +84,7 @@ def complete_output(ctx: click.Context) -> Iterable[Named]:
 
 @quietly
 def complete_attempt(ctx: click.Context) -> Iterable[Named]:
-    """Steps that were ever tried on the store."""
+    """Complete steps that have an attempt in the store."""
     from marin.store.attempts import parse_attempt
 
     objects = _store(ctx).objects
@@ -91,7 +94,7 @@ def complete_attempt(ctx: click.Context) -> Iterable[Named]:
 
 @quietly
 def complete_file(ctx: click.Context) -> Iterable[Named]:
-    """Files of the output that the command line names already."""
+    """Complete files of the output that the command line names already."""
     from marin.store.lookup import output_called
     from marin.store.numbers import write_bytes
 
@@ -104,11 +107,11 @@ def complete_file(ctx: click.Context) -> Iterable[Named]:
 def complete_run(ctx: click.Context) -> Iterable[Named]:
     from marin.report.history import run_names
 
-    return [("latest", "the last one"), *((name, "") for name in reversed(run_names(_store(ctx))))]
+    return [("latest", "the last run"), *((name, "") for name in reversed(run_names(_store(ctx))))]
 
 
 def complete_field(field: str) -> Completer:
-    """Every operator, label, kind or experiment of the store's outputs."""
+    """Return a completer of one field of the store's outputs: operator, label, kind or experiment."""
 
     def offer(ctx: click.Context) -> Iterable[Named]:
         from marin.store.lookup import field_of
@@ -119,7 +122,7 @@ def complete_field(field: str) -> Completer:
 
 
 def complete_path(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[Any]:
-    """Files and folders: the shell's own."""
+    """Let the shell complete files and folders."""
     from click.shell_completion import CompletionItem
 
     return [CompletionItem(incomplete, type="dir" if parameter.name == "prefix" else "file")]

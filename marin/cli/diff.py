@@ -31,23 +31,25 @@ from marin.store.inventory import Inventory
 def command(
     experiment: str = EXPERIMENT,
     other: str | None = argument(required=False, complete=complete_path),
-    old_revision: str | None = option("--from", "EXPERIMENT as it was at this git revision.", metavar="REV"),
-    new_revision: str | None = option("--to", "The other side at this revision; else the working tree.", metavar="REV"),
+    old_revision: str | None = option("--from", "EXPERIMENT at this git revision is the old side.", metavar="REV"),
+    new_revision: str | None = option("--to", "This revision is the new side; else the working tree.", metavar="REV"),
     scale: Scale = choice("--scale", Scale, SCALE_HELP, Scale.FULL),
     settings: tuple[str, ...] = SET,
     between: tuple[str, str] | None = option(
-        "--between", "Two trainings of EXPERIMENT, by label, instead of two experiments.", nargs=2, metavar="OLD NEW"
+        "--between", "Compare two trainings of EXPERIMENT, by label.", nargs=2, metavar="OLD NEW"
     ),
-    prefix: str | None = option("--prefix", "A store: what of each side it holds already.", complete=complete_path),
+    prefix: str | None = option(
+        "--prefix", "A store in which to look for the outputs of both sides.", complete=complete_path
+    ),
     every: bool = flag("--all", "Shorten nothing."),
-    as_markdown: bool = flag("--markdown", "Markdown, on a terminal too: for a pull request."),
+    as_markdown: bool = flag("--markdown", "Print plain Markdown on a terminal too, for a pull request."),
     as_json: bool = JSON,
 ) -> int:
-    """What differs between two experiment files, or between two git revisions of one.
+    """Compare two experiment files, or two git revisions of one file.
 
-    Without OTHER and --from, the working tree is compared with where its branch left main; on main, with the last
-    commit. With --set, the new side is what it makes; it is compared with the file as it is where no revision is named.
-    Each side is built in a process of its own from its own code; the checkout stays as it is.
+    Without OTHER and --from, marin compares the working tree with the point where its branch left main; on main, with
+    the last commit. --set changes the new side. Without OTHER and a revision, the old side is then the file itself.
+    marin builds each side in a process of its own from that side's code, and does not touch the checkout.
     """
     if between is not None:
         return _print_between(_source(Path(experiment), new_revision, "", settings), scale, between, every, as_markdown)
@@ -76,7 +78,7 @@ def command(
         )
         return Exit.OK
     title = f"{difference.new.experiment}, {scale.value} scale: {old.named} → {new.named}"
-    # What is committed of steps that kept their identity, and was not made by the new side's code.
+    # Steps that kept their identity, with a committed output that the new side's code did not build.
     code = {step.identity: step.code for change in difference.code for step in change.drifts}
     records = Inventory(opened, code).records if opened is not None else {}
     drifted = {identity for identity, record in records.items() if record.code != code[identity]}
@@ -84,7 +86,7 @@ def command(
 
 
 def _print_between(place: Source, scale: Scale, labels: tuple[str, str], every: bool, as_markdown: bool) -> int:
-    """Raises ExperimentError for a label that no training of the experiment has."""
+    """Print the difference of two trainings. Raises ExperimentError for a label that no training has."""
     side, _ = read_sides(place, place, scale)
     trainings = {step.label: step for step in side.steps if step.work is not None}
     for label in labels:
@@ -92,7 +94,7 @@ def _print_between(place: Source, scale: Scale, labels: tuple[str, str], every: 
             raise ExperimentError(f"--between {label}: the trainings of {side.experiment} are {', '.join(trainings)}")
     old, new = (trainings[label] for label in labels)
     title = f"{side.experiment}, {scale.value} scale: {old.name} → {new.name}"
-    lines = list(apart(compare_steps(old, new, {}), every)) or [line("nothing differs but what they begin with")]
+    lines = list(apart(compare_steps(old, new, {}), every)) or [line("no difference except their starting points")]
     return _print(document(title, lines), as_markdown)
 
 
@@ -110,7 +112,7 @@ def _print(text: str, as_markdown: bool) -> int:
 def _sources(
     file: Path, other: Path | None, old: str | None, new: str | None, settings: tuple[str, ...]
 ) -> tuple[Source, Source]:
-    """Raises ExperimentError for a file or revision that is not there."""
+    """Return the old and the new side. Raises ExperimentError for a file or revision that does not exist."""
     if other is None and old is None and new is None and settings:
         return _source(file, None, "as it is"), _source(file, None, " ".join(settings), settings)
     if other is not None:

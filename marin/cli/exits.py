@@ -1,4 +1,4 @@
-"""Exit codes (docs/exit-codes.md), and how marin's own errors become one readable message and a code."""
+"""Exit codes (docs/exit-codes.md), and the function that turns marin's own errors into a message and a code."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from enum import IntEnum
 
 
 class Exit(IntEnum):
-    """The same for an experiment file and for every command."""
+    """Exit codes of experiment files and of all commands."""
 
     OK = 0
     FAILED = 1
@@ -27,7 +27,7 @@ class Exit(IntEnum):
 
 
 def guarded(work: Callable[[], int]) -> int:
-    """Exit code of ``work``; marin's own errors become one readable message instead of a traceback."""
+    """Run ``work`` and return the exit code. Print marin's own errors as one message instead of a traceback."""
     import click
 
     from marin import errors
@@ -39,12 +39,12 @@ def guarded(work: Callable[[], int]) -> int:
     except ValueError as error:
         raise click.UsageError(str(error)) from error
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):  # names of files need not be UTF-8; a terminal may know less than that
+        if isinstance(stream, io.TextIOWrapper):  # file names need not be UTF-8, nor may a terminal know all letters
             stream.reconfigure(errors="backslashreplace")
     SIGNALS.install()
     try:
         code = work()
-        sys.stdout.flush()  # a reader that left early is noticed here, not in the interpreter's last breath
+        sys.stdout.flush()  # notices here that the reader left, not while Python ends
         return code
     except errors.MarinError as error:
         complain(error)
@@ -56,15 +56,15 @@ def guarded(work: Callable[[], int]) -> int:
             return Exit.EXPERIMENT
         return Exit.STORE if isinstance(error, errors.StoreError) else Exit.FAILED
     except BrokenPipeError:
-        # `marin ls | head`: nobody reads on, which is no error worth a word.
+        # `marin ls | head`: the reader left, which is no error worth a message.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return Exit.PIPE_CLOSED
     except KeyboardInterrupt:
-        print(f"{SIGNALS}; what was committed stays, the next run goes on from there", file=sys.stderr)
+        print(f"{SIGNALS}; committed outputs stay, and the next run continues from them", file=sys.stderr)
         return 128 + SIGNALS.number
     except (click.ClickException, click.Abort, click.exceptions.Exit):
-        raise  # wrong use, which click says
-    except Exception as error:  # not ours, or a mistake of ours: all there is to say, as Python would
+        raise  # wrong usage, which click reports
+    except Exception as error:  # not one of marin's errors, or a bug: print the traceback, as Python would
         import traceback
 
         from marin.store.redaction import redacted
@@ -77,7 +77,7 @@ def guarded(work: Callable[[], int]) -> int:
 
 
 def complain(error: Exception) -> None:
-    """``Kind: message`` on stderr."""
+    """Print ``Kind: message`` on stderr."""
     from rich.text import Text
 
     from marin.report.table import open_console, say

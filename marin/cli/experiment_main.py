@@ -1,4 +1,4 @@
-"""``python experiments/exp….py``: the command line of an experiment file. Importing it loads next to nothing."""
+"""``python experiments/exp….py``: the command line of an experiment file. Importing it loads almost nothing."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 
 
 def executor_main(build: Build, arguments: Sequence[str] | None = None, *, backend: Backend | None = None) -> None:
-    """The command line of an experiment file. Ends the process; exit codes are in docs/exit-codes.md.
+    """Run the command line of an experiment file, and end the process. Exit codes are in docs/exit-codes.md.
 
-    arguments: those of the command, without its name; None for this process's. backend: runs the steps in place of the
-    one that ``--backend`` names; ``InlineBackend()`` in this very process, for a profiler say.
+    arguments: arguments of the command, without its name; None for the arguments of this process. backend: runs the
+    steps instead of the one that ``--backend`` names. ``InlineBackend()`` runs them in this process, for a profiler.
     """
     from marin.cli.parameters import all_of, command_line
     from marin.cli.run import RunOptions, run_experiment
@@ -32,12 +32,12 @@ def executor_main(build: Build, arguments: Sequence[str] | None = None, *, backe
 
 
 def say_errors_plainly() -> None:
-    """What an experiment file that Python itself runs gets wrong while it is read is said as commands say it."""
+    """Report marin's errors in an experiment file as commands do, if Python runs the file and importing it fails."""
     import sys
 
     def say(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
         if not issubclass(kind, Exception):
-            # An import here would run code, and Python then exits with 1 instead of ending by SIGINT.
+            # An import here would run code. Python would then exit with 1 instead of ending by SIGINT.
             sys.__excepthook__(kind, error, trace)
             return
         from pathlib import Path

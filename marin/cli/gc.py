@@ -30,8 +30,8 @@ from marin.upkeep.gc.garbage import Garbage, GarbageKind
 from marin.upkeep.gc.select import OLDER_THAN, GcOptions, KeepReason, Selection, roots_of
 from marin.upkeep.gc.sweep import SweepResult, look, sweep
 
-NAMED = 8  # pieces of a kind, the largest
-READERS = 5  # outputs made from a named one
+NAMED = 8  # the largest pieces of a kind
+READERS = 5  # outputs built from a named one
 HEADINGS = {
     GarbageKind.EXPIRED: ("output whose lifetime is over", "outputs whose lifetime is over"),
     GarbageKind.UNREACHABLE: ("output that no named experiment reaches", "outputs that no named experiment reaches"),
@@ -41,7 +41,7 @@ HEADINGS = {
     GarbageKind.WORK: ("step's work in progress", "steps' work in progress"),
     GarbageKind.LEFTOVERS: ("kind of leftovers", "kinds of leftovers"),
 }
-SHOWN = ("kind", "name", "identities", "why", "bytes", "files", "since", "folders", "objects")  # by --json
+SHOWN = ("kind", "name", "identities", "why", "bytes", "files", "since", "folders", "objects")  # fields of --json
 COLUMNS = columns_of("|  ?2 | > |  ?1 |")
 
 
@@ -50,51 +50,55 @@ def command(
     steps: tuple[str, ...] = argument(metavar="[STEP]...", nargs=-1, complete=complete_output),
     experiments: tuple[str, ...] = option(
         "--experiment",
-        "Keep its results and what it pins (repeatable).",
+        "Keep the results and pins of this experiment (repeatable).",
         multiple=True,
         metavar="FILE",
         complete=complete_path,
     ),
-    unreachable: bool = flag("--unreachable", "Also outputs that are no step of any --experiment."),
-    scale: Scale | None = choice("--scale", Scale, "Of the experiments; else both count."),
-    kinds: tuple[GarbageKind, ...] = choice("--only", GarbageKind, "Only this (repeatable).", multiple=True),
+    unreachable: bool = flag("--unreachable", "Also take outputs that are no step of any --experiment."),
+    scale: Scale | None = choice("--scale", Scale, "Scale of the experiments; without it, both scales count."),
+    kinds: tuple[GarbageKind, ...] = choice("--only", GarbageKind, "Only this group (repeatable).", multiple=True),
     older_than: float = option(
         "--older-than",
-        "Of what has no lifetime of its own, leave what is younger.",
+        "Leave younger garbage, unless it has a lifetime of its own.",
         metavar="DAYS",
         type=click.FloatRange(min=0),
         default=OLDER_THAN,
     ),
-    at_once: bool = flag("--now", "Without waiting any days; work in progress only if it is asked for."),
-    delete: bool = flag("--delete", "Do it, having said what goes."),
-    every: bool = flag("--every", "List every piece, not the largest."),
-    even_if_read: bool = flag("--even-if-read", "STEP also where something that stays was made from it."),
+    at_once: bool = flag("--now", "Wait for no days; work in progress goes only with --only work."),
+    delete: bool = flag("--delete", "Delete, after listing everything."),
+    every: bool = flag("--every", "List every piece, not only the largest."),
+    even_if_read: bool = flag(
+        "--even-if-read", "Take STEP although other outputs were built from it, or although it is adopted."
+    ),
     latest: bool = LATEST,
     prefix: str = PREFIX,
     as_json: bool = JSON,
 ) -> int:
-    """What nothing needs any more, and what deleting it would free. Deletes only with --delete.
+    """List outputs that nothing needs, and the space that deleting them would free. Deletes only with --delete.
 
-    That is: outputs whose lifetime is over, data that a rebuild replaced, attempts that never committed, and forgotten
-    work in progress. It is never what a run needs, shares its files with an output that stays, or is a result or a pin
-    of a named experiment. Records of what is deleted stay, for lineage.
+    It lists outputs whose lifetime is over, data that a rebuild replaced, attempts that never committed, and forgotten
+    work in progress. It keeps outputs that a run needs, files that an output shares with another one that stays, and
+    the results and pins of the named experiments. Records of deleted outputs stay, for lineage.
 
-    With STEP (op/label, label, operator, identity, path) only these outputs, now: one stays that a run under way needs,
-    that another output shares its files with, or that something was made from which stays itself, unless
-    --even-if-read.
+    With STEP (op/label, label, operator, identity, path) it takes only these outputs, at once. An output stays if a
+    running run needs it, or if another output shares its files. It also stays if an output that stays was built from
+    it, unless you give --even-if-read.
 
-    Exit code 5 if the store did not let something go, 4 if an output stays that was named.
+    Exit code 5 if the store refused to delete something, 4 if a named output stays.
     """
     if steps:
         others = experiments or unreachable or set(kinds) - {GarbageKind.NAMED} or at_once or scale is not None
         if others or older_than != OLDER_THAN:
-            raise click.UsageError("a STEP goes now, whatever its age: leave out what chooses among outputs, or STEP")
+            raise click.UsageError(
+                "a STEP is deleted at any age: leave out STEP, or the options that choose among outputs"
+            )
         return _take_named(steps, prefix, even_if_read, latest, delete=delete, as_json=as_json)
     if even_if_read or latest:
-        raise click.UsageError("--even-if-read and --latest are about outputs that are named: marin gc STEP")
+        raise click.UsageError("--even-if-read and --latest need the name of an output: marin gc STEP")
     unreachable = unreachable or GarbageKind.UNREACHABLE in kinds
     if unreachable and not experiments:
-        raise BadField("--unreachable needs every experiment that is to stay: --experiment FILE, once for each")
+        raise BadField("--unreachable needs every experiment to keep: give --experiment FILE once for each")
     scales = [scale] if scale is not None else list(Scale)
     options = GcOptions(
         roots=roots_of(built_by(*load_build(file), each) for file in experiments for each in scales),
@@ -113,7 +117,7 @@ def _take_named(
     named = {record.identity: record for name in steps for record in [output_called(inventory, name, latest=latest)]}
     adopted = [record.name for record in named.values() if record.op == ADOPT]
     if adopted and not even_if_read:
-        raise BadField(f"{', '.join(adopted)}: nobody can make adopted data again; take it away with --even-if-read")
+        raise BadField(f"{', '.join(adopted)}: nobody can make adopted data again; add --even-if-read to delete it")
     kinds = frozenset({GarbageKind.NAMED})
     options = GcOptions(kinds=kinds, at_once=True, named=frozenset(named), though_read=even_if_read)
     code, found = _take_away(inventory.store, options, delete=delete, every=True, as_json=as_json)
@@ -130,7 +134,7 @@ def _take_named(
 
 
 def _take_away(store: Store, options: GcOptions, *, delete: bool, every: bool, as_json: bool) -> tuple[int, Selection]:
-    """Say what goes, and let it go if that is asked for. Returns the exit code, and what was said."""
+    """List the garbage, and delete it if asked to. Return the exit code and the selection."""
     console = open_console()
     if not delete:
         found = look(store, options)
@@ -195,7 +199,7 @@ def _print(console: Console, found: Selection, prefix: str, *, every: bool) -> N
             say(console, f"  and {len(pieces) - len(shown)} more; --every lists them")
         console.print()
     for directory in found.unknown:
-        line = f"stays: {directory} is of a step that was never leased here; delete it by hand if you know what it is"
+        line = f"stays: {directory} belongs to a step that was never leased here; delete it by hand if you know it"
         say(console, line, "yellow")
     say(console, f"stays: {counted(sum(found.stays.values()), 'output')}, {write_bytes(found.bytes)}")
     reasons = [[f"  {count}", reason] for reason, count in found.stays.most_common()]

@@ -35,12 +35,12 @@ def command(
     experiment: str = EXPERIMENT,
     training: str = argument(required=False, default=""),
     options: ExperimentOptions = all_of(ExperimentOptions),
-    batches: int = option("-n", "How many batches.", type=click.IntRange(min=1), default=16),
-    seed: int = option("--seed", "Other batches.", type=int, default=0),
-    bos: str = option("--bos", "Special token that every document begins with.", metavar="TOKEN", default=""),
+    batches: int = option("-n", "The number of batches.", type=click.IntRange(min=1), default=16),
+    seed: int = option("--seed", "Draw other batches.", type=int, default=0),
+    bos: str = option("--bos", "The special token that begins every document.", metavar="TOKEN", default=""),
     as_json: bool = JSON,
 ) -> int:
-    """What TRAINING of EXPERIMENT reads, or each of its trainings: some batches, checked, with samples of their text.
+    """Check some batches of TRAINING, or of each training of EXPERIMENT, and show samples of their text.
 
     The tokens must be in the store. Exit code 7 if something is wrong.
     """
@@ -91,20 +91,20 @@ def _source(each: dict[str, Any]) -> list[str]:
     ]
 
 
-HELD_OUT_BYTES = 2_000_000  # of each set
+HELD_OUT_BYTES = 2_000_000  # read of each set
 
 type Step = ExecutorStep[Any]
 
 
 @runtime_checkable
 class Scoring(Protocol):
-    """What says which held-out documents are scored, by name: an evaluation, or a training's watch."""
+    """An evaluation or a training's watch: it names the held-out documents that it scores."""
 
     domains: Mapping[str, Step]
 
 
 class Looked(NamedTuple):
-    """A training that was looked at. missing: held-out sets that the store does not hold."""
+    """The inspection of one training. missing: held-out sets that the store does not hold."""
 
     name: str
     found: Inspection
@@ -112,7 +112,10 @@ class Looked(NamedTuple):
 
 
 def trainings(experiment: Experiment, name: str = "") -> list[Step]:
-    """Of the experiment, or the one with this name. Raises ExperimentError for none, UnknownStep for another name."""
+    """Return the trainings of the experiment, or the one with this name.
+
+    Raises ExperimentError if the experiment trains nothing, UnknownStep for an unknown name.
+    """
     found = trainings_of(experiment)
     chosen = [step for step in found if name in ("", step.name, step.label)]
     if not chosen:
@@ -123,7 +126,10 @@ def trainings(experiment: Experiment, name: str = "") -> list[Step]:
 def look_at(
     step: Step, experiment: Experiment, inventory: Inventory, *, batches: int, seed: int = 0, bos: str = ""
 ) -> Looked:
-    """Raises UnknownStep if its tokens are not in the store, and what the training itself would raise of them."""
+    """Inspect batches of a training. Raises UnknownStep if its tokens are not in the store.
+
+    Also raises the errors that the training itself would raise for its tokens.
+    """
     from marin.data.inspection import inspect_order
     from marin.data.token_store import TokenStore
     from marin.data.tokenizer import load_tokenizer
@@ -132,21 +138,23 @@ def look_at(
     records = {source: inventory.find(source.identity) for source in spec.stages.sources}
     if gone := [source.name for source, record in records.items() if record is None]:
         raise UnknownStep(
-            f"{step.name} reads {gone[0]}, which the store {inventory.store.prefix} does not hold; make it first: "
-            "`marin run FILE --only RESULT`, of a result that reads it, such as an Inspect"
+            f"{step.name} reads {gone[0]}, which the store {inventory.store.prefix} does not hold. Build it first: "
+            "`marin run FILE --only RESULT`, with a result that reads it, such as an Inspect"
         )
     there = {source: record for source, record in records.items() if record is not None}
     stores = {source: TokenStore.open(inventory.store.output(record)) for source, record in there.items()}
     made = tokenizer_of(inventory, next(iter(there.values())))
     if made is None:
-        raise UnknownStep(f"the store holds no tokenizer of the tokens that {step.name} reads; make it first")
+        raise UnknownStep(
+            f"the store holds no tokenizer of the tokens that {step.name} reads; build the tokenizer first"
+        )
     texts, missing = _held_out(experiment, inventory)
     found = inspect_order(spec, stores, load_tokenizer(made), texts, batches=batches, seed=seed, bos=bos)
     return Looked(step.name, found, missing)
 
 
 def _held_out(experiment: Experiment, inventory: Inventory) -> tuple[dict[str, list[str]], list[str]]:
-    """Texts by name, of what the experiment scores; and what of that the store does not hold."""
+    """Return the held-out texts that the experiment scores, by name, and the names that the store does not hold."""
     from marin.evaluation.held_out_texts import texts_of_documents, texts_of_items
 
     documents, items = dict[str, Step](), dict[str, Step]()

@@ -22,8 +22,8 @@ from marin.store.lineage import output_of, read_lineage
 from marin.store.lookup import hint, outputs_named, outputs_of
 from marin.store.revocation import revoked
 
-DEPTH = 12  # levels; what is deeper is counted, and --json has it all
-STYLES = {  # by subject; others are yellow
+DEPTH = 12  # levels; deeper outputs are only counted, and --json has all
+STYLES = {  # style of a subject; others are yellow
     "": "dim",
     Subject.REVOKED: "red bold",
     Subject.UNTRUSTED: "red",
@@ -35,36 +35,39 @@ STYLES = {  # by subject; others are yellow
 @command_line()
 def command(
     step: str = argument(complete=complete_output),
-    down: bool = flag("--down", "What was made from it."),
+    down: bool = flag("--down", "Show the outputs that were built from STEP."),
     kinds: tuple[str, ...] = option(
         "--kind",
-        "List only these: checkpoint, tokens …",
+        "Only this kind: checkpoint, tokens … (repeatable)",
         multiple=True,
         metavar="KIND",
         complete=complete_field("kind"),
     ),
     experiment: str | None = option(
-        "--experiment", "STEP as this experiment has it now.", metavar="FILE", complete=complete_path
+        "--experiment",
+        "Look up STEP in the current version of this experiment.",
+        metavar="FILE",
+        complete=complete_path,
     ),
     options: ExperimentOptions = all_of(ExperimentOptions),
     depth: int = option("--depth", "Levels of the tree.", type=click.IntRange(min=1), default=DEPTH),
-    every: bool = flag("--every", "Do not fold like outputs into one line."),
-    as_json: bool = flag("--json", "For scripts: every output, whatever --depth."),
-    markdown: bool = flag("--markdown", "As a nested list, for an issue or a pull request."),
+    every: bool = flag("--every", "List each output instead of folding similar ones."),
+    as_json: bool = flag("--json", "Print JSON for scripts: every output, at any depth."),
+    markdown: bool = flag("--markdown", "Print a nested list, for an issue or a pull request."),
 ) -> int:
-    """What STEP was made from; with --down, what was made from it.
+    """Show the inputs of STEP, or with --down everything built from it.
 
-    STEP is op/label, op, label, identity, the path of an output, or the digest of its bytes. Outputs that a rebuild
-    replaced are there too, and what was made from the same bytes under another name.
+    STEP is op/label, op, label, identity, the path of an output, or the digest of its bytes. The tree includes outputs
+    that a rebuild replaced, and outputs that were built from the same bytes under another name.
 
-    What was trained on this?  marin lineage STEP --down --kind checkpoint
+    List the checkpoints that were trained on STEP:  marin lineage STEP --down --kind checkpoint
     """
     store = existing_store(options.prefix)
     lineage = read_lineage(store)
     known = {record.kind for record in lineage.records.values()}
     for kind in kinds:
         if kind not in known:
-            raise BadField(f"--kind {kind}: this store has no such artifact; {hint(kind, known)}")
+            raise BadField(f"--kind {kind}: this store has no artifact of that kind; {hint(kind, known)}")
     if experiment is None:
         options.must_be_of_an_experiment()
         starts = outputs_named(lineage, store, step)
@@ -112,7 +115,7 @@ def _print_list(console: Console, tree: LineageTree, kinds: tuple[str, ...]) -> 
 def _print_tree(console: Console, tree: LineageTree, depth: int, *, every: bool) -> None:
     roots, further = tree.tree(depth=depth, every=every)
     for root in roots:
-        drawn: list[Tree] = []  # the last one of each level
+        drawn: list[Tree] = []  # the last branch of each level
         for level, node in walk([root]):
             about = tree.about(node)
             label = Text.assemble((about.name, "bold"), "  ", (about.text, "dim"))
@@ -122,14 +125,14 @@ def _print_tree(console: Console, tree: LineageTree, depth: int, *, every: bool)
             drawn[level:] = [branch]
         console.print(drawn[0])
     up = tree.direction is Direction.UP
-    empty = "nothing of the store: it is where its lineage begins" if up else "nothing"
+    empty = "nothing in the store: its lineage begins here" if up else "nothing"
     say(console, f"{'was made from' if up else 'made from it'}: {tree.tally() if tree.found else empty}")
     if further:
-        console.print(f"{further} more are further away: --depth {depth * 4}, or --json", style="dim")
+        console.print(f"{further} more are deeper: --depth {depth * 4}, or --json", style="dim")
 
 
 def _markdown(tree: LineageTree, kinds: tuple[str, ...], depth: int, *, every: bool) -> Iterator[str]:
-    """A nested list."""
+    """Yield the lines of a nested list."""
     further = 0
     if kinds:
         roots = [Node([output_of(record)]) for record in tree.of_kind(kinds)]
@@ -140,6 +143,6 @@ def _markdown(tree: LineageTree, kinds: tuple[str, ...], depth: int, *, every: b
         marks = "".join(f"<br>*{escaped(text)}*" for text, _ in about.claims)
         yield f"{'  ' * level}- **{escaped(about.name)}** {escaped(about.text)}{marks}"
     if further:
-        yield f"- {further} more are further away"
+        yield f"- {further} more are deeper"
     yield ""
-    yield f"{'Made from' if tree.direction is Direction.UP else 'From it were made'}: {tree.tally()}."
+    yield f"{'Made from' if tree.direction is Direction.UP else 'Made from it'}: {tree.tally()}."

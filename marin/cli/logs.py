@@ -23,13 +23,16 @@ LOOK_SECONDS = 0.5
 def command(
     step: str = argument(complete=complete_attempt),
     follow: bool = flag("-f", "--follow", "Go on printing until the attempt ends."),
-    number: int | None = option("--attempt", "Not the last attempt, but number N.", type=int, metavar="N"),
+    number: int | None = option("--attempt", "Attempt number N instead of the last.", type=int, metavar="N"),
     lines: int | None = option("-n", "--lines", "Only the last N lines.", type=click.IntRange(min=0)),
     latest: bool = LATEST,
     prefix: str = PREFIX,
     as_json: bool = JSON,
 ) -> int:
-    """The log of STEP (op/label, label, identity or path): its last attempt, running, failed or committed."""
+    """Print the log of a step's last attempt: running, failed or committed.
+
+    STEP is op/label, label, identity or path.
+    """
     store = open_store(prefix)
     attempts = attempts_called(store, step, latest=latest)
     attempt = attempts[-1] if number is None else next((each for each in attempts if each.token == number), None)
@@ -54,7 +57,7 @@ def command(
             }
         )
         return Exit.OK
-    console = open_console(stderr=True)  # what the log says itself goes to stdout, alone
+    console = open_console(stderr=True)  # stdout is for the log alone
     others = f", {len(attempts)} attempts" if len(attempts) > 1 else ""
     console.print(f"{attempt.name} {attempt.short} attempt {attempt.token}{others}: {state} {about}", style="dim")
     click.echo("".join(shown), nl=False)
@@ -66,13 +69,13 @@ def command(
 
 
 def _text(store: Store, attempt: Attempt) -> str:
-    return redacted(store.objects.read_log(attempt.log).decode(errors="replace"))  # an old one may hold something
+    return redacted(store.objects.read_log(attempt.log).decode(errors="replace"))  # an old log may hold secrets
 
 
 def _follow(store: Store, attempt: Attempt, seen: int) -> None:
-    """Print what is added, until the attempt has ended and all was printed."""
+    """Print new text until the attempt has ended and everything is printed."""
     while True:
-        running = standing(store, attempt)[0] is Standing.RUNNING  # before reading: nothing is added after the end
+        running = standing(store, attempt)[0] is Standing.RUNNING  # asked before reading: nothing follows after the end
         text = _text(store, attempt)
         if len(text) > seen:
             click.echo(text[seen:], nl=False)

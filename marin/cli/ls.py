@@ -41,14 +41,19 @@ def command(
         "--kind", "Only this kind of artifact: documents, tokens …", complete=complete_field("kind")
     ),
     experiment: str | None = option(
-        "--experiment", "Only what this experiment made.", complete=complete_field("experiment")
+        "--experiment", "Only outputs that this experiment made.", complete=complete_field("experiment")
     ),
-    sort: str = option("--sort", "made: newest last.", type=click.Choice(list(ORDERS)), default="name"),
+    sort: str = option(
+        "--sort",
+        "The newest (made) or largest (size) output comes last.",
+        type=click.Choice(list(ORDERS)),
+        default="name",
+    ),
     files: bool = flag("--files", "List the files of each output too."),
     prefix: str = PREFIX,
     as_json: bool = JSON,
 ) -> int:
-    """Committed outputs of the store, whoever made them.
+    """List the committed outputs of everybody.
 
     PATTERN is a step (op/label), an operator, a label, a glob ('tokenize/*'), a part of a name, the first digits of
     an identity, or the path of an output.
@@ -80,7 +85,10 @@ def command(
 
 
 def _matching(pattern: str, records: list[Record], inventory: Inventory) -> list[Record]:
-    """What it names; else what it is a glob for or a part of. Raises UnknownStep if that is nothing."""
+    """Return the outputs that the pattern names, else its matches as a glob, else as a part of a name.
+
+    Raises UnknownStep if nothing matches.
+    """
     found = outputs_called(pattern, records, inventory.store.prefix)
     if not found and any(letter in pattern for letter in "*?["):
         found = [record for record in records if fnmatch.fnmatchcase(record.name, pattern)]

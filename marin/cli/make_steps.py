@@ -1,4 +1,4 @@
-"""Steps that a command needs before it can answer: planned, shown on stderr, and made."""
+"""Plan and run the steps that a command needs before it can answer, with the plan on stderr."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ type Steps = Mapping[str, ExecutorStep[Any]]
 
 
 def read_model(store: Store, model: GivenModel) -> tuple[Record, Record]:
-    """Return the weights of a published model and its tokenizer, read into the store unless it holds them.
+    """Return the weights of a published model and its tokenizer. Reads them into the store if they are not there.
 
-    Raises what ``make_steps`` raises.
+    Raises the errors of ``make_steps``.
     """
 
     def steps(model_step: Callable[[GivenModel], Any]) -> Steps:
@@ -43,16 +43,16 @@ def make_steps(
     question: str,
     scale: Scale | None = None,
 ) -> dict[str, Record]:
-    """Return the outputs of steps that read published models, by name. Shows the plan on stderr first if one is to run.
+    """Return the outputs of steps that read published models, by name. If a step must run, show the plan on stderr.
 
-    steps: makes them, given how to get the step of a model. config.json is read only if something must run. Weights of
-    a commit of the hub stay what they are, so marin takes an output also where its own code has changed since.
-    Raises BadField for a folder that has changed since it was read, Drift, Revoked and what else refuses a run, and
-    StepFailed for the first step that fails.
+    steps: makes the steps, given a function that returns the step of a model. marin reads config.json only if something
+    must run. The weights of a commit of the hub never change, so marin takes such an output even if marin's own code
+    has changed since. Raises BadField for a folder that has changed since it was read, Drift, Revoked and the other
+    errors that refuse a run, and StepFailed for the first step that fails.
     """
     from marin.plan.decision import Action, Trust
 
-    os.environ.setdefault("TRANSFORMERS_NO_ADVISORY_WARNINGS", "1")  # that PyTorch is not there
+    os.environ.setdefault("TRANSFORMERS_NO_ADVISORY_WARNINGS", "1")  # silences the note that PyTorch is missing
     results = steps(GivenModel.step)
     plan = _plan(store, results, question, scale)
     stopped = plan.having(Action.STOP)
@@ -67,8 +67,8 @@ def make_steps(
                 name = each.step.name
                 raise BadField(
                     f"{folder} has changed since {name} was read from it, or marin's code that reads it has. Nothing "
-                    f"was started. Take what was read by its name, {name}, or remove that first: marin gc --only named "
-                    f"{name}"
+                    f"was started. Use the stored weights by their name, {name}, or delete them first: "
+                    f"marin gc --only named {name}"
                 )
     if plan.having(Action.RUN, Action.RECHECK):
         results = steps(GivenModel.declared)
@@ -99,7 +99,7 @@ def _carry_out(plan: Plan, results: Steps) -> dict[str, Record]:
 
     store = plan.store
     if plan.having(Action.RUN, Action.RECHECK, Action.ALIAS, Action.STOP):
-        about = open_console(stderr=True)  # stdout is for what was asked
+        about = open_console(stderr=True)  # stdout is for the command's answer
         priced = PricedPlan(plan, Regions(store.prefix, None, None), Allowance(stated=None, because=""))
         priced.show(about, every=False)
         priced.must_run()
@@ -121,10 +121,10 @@ def _carry_out(plan: Plan, results: Steps) -> dict[str, Record]:
 
 
 def _backend(plan: Plan) -> Backend:
-    """A process beside this one; Ray where a step needs an accelerator."""
+    """Return a backend: a process beside this one, or Ray if a step needs an accelerator."""
     from marin.plan.decision import Action
 
-    if plan.store.prefix.startswith("memory://"):  # no other process sees that store
+    if plan.store.prefix.startswith("memory://"):  # no other process can see this store
         from marin.executor.backends.inline import InlineBackend
 
         return InlineBackend()

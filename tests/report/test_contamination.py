@@ -177,7 +177,7 @@ def test_after_the_fix_it_is_clean(store: Path, suite: str, tmp_path: Path) -> N
     assert steps(made["removed_later"]) == {"toy-pages/math"}
     assert made["readings"] == made["contaminated"] == []
     said = audit(prefix, "--against", suite)
-    assert "clean in all that was made from it: toy-pages/math" in said
+    assert "contaminated, but everything built from it is clean: toy-pages/math" in said
     assert "clean: no item in any text that is used" in said
 
 
