@@ -97,7 +97,7 @@ def _named(lineage: Lineage, store: Store, steps: tuple[str, ...]) -> list[Recor
         if not texts(lineage, named):
             kinds = {lineage.records[each].kind for each in named if each in lineage.records}
             raise BadField(
-                f"{step} holds {listed(sorted(kinds), NAMED) or 'outputs of unknown kind'}, wanted documents or tokens"
+                f"{step} holds {listed(sorted(kinds), NAMED) or 'nobody knows what'}, wanted documents or tokens"
             )
         outputs += named
     return texts(lineage, outputs)

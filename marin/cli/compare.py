@@ -48,8 +48,8 @@ def command(
     2 32B". ARM=X,Y,Z or a pattern ('hq-*') is an arm of runs that differ in their seed: one column. Differences are to
     A. They have 95 % intervals if both models were scored on the same texts, over seeds too if an arm has several.
 
-    A model may also be a published one, hf:OWNER/NAME@COMMIT or a folder. marin reads it into the store and scores it
-    as the first model of the store that has scores was scored. Both happen once.
+    A model may also be a published one, hf:OWNER/NAME@COMMIT or a folder. marin reads it into the store, once, and
+    scores it, once. It takes the evaluation of the first other model that has scores in the store.
     """
     if len(models) < 2:
         raise click.UsageError("compare wants at least two models")
@@ -150,7 +150,7 @@ def _print_rows(console: Console, compared: Sequence[Compared], rows: Sequence[R
         seeds = [one.seeds for row in rows for one in row.differences.values()]
         over = ", and over seeds" if all(seeds) else ", and over seeds of arms that have several" if any(seeds) else ""
         notes.append(
-            f"Intervals (95 %) are over items and documents on which both were scored{over or '; not over seeds'}."
+            f"Intervals (95 %) are over items and documents that both were scored on{over or '; not over seeds'}."
         )
     if any(each.side.published for each in compared):
         notes.append("Published numbers use the harness's defaults; another prompt can move them by points.")

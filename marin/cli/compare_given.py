@@ -27,8 +27,8 @@ def with_scores(inventory: Inventory, models: tuple[str, ...], *, latest: bool) 
 
     marin scores each published model with the evaluation of the first other model that has scores in the store: the
     same items and texts, as a cached step. Without another model, the newest scores of each published model count.
-    Raises BadField if nothing says what to evaluate, ExperimentError if the experiment of that evaluation is not in
-    this folder, and errors of the plan or a step.
+    Raises BadField if neither a model nor stored scores name an evaluation, ExperimentError if the experiment of that
+    evaluation is not in this folder, and errors of the plan or a step.
     """
     given = {name: GivenModel(each) for name in models if names_model(each := name.rpartition("=")[2])}
     if not given:
@@ -39,8 +39,8 @@ def with_scores(inventory: Inventory, models: tuple[str, ...], *, latest: bool) 
         there = {name: _newest_scores(inventory, model) for name, model in given.items()}
         if lacking := [name for name, record in there.items() if record is None]:
             raise BadField(
-                f"{', '.join(lacking)}: the store {inventory.store.prefix} has no scores of it, and no other model "
-                "that you named has scores, so marin does not know which tasks or text to use. Name a checkpoint "
+                f"{', '.join(lacking)}: the store {inventory.store.prefix} has no scores of it, and no other named "
+                "model has scores. So marin does not know which tasks or text to use. Name a checkpoint "
                 f"or scores of the store, too (marin ls --kind scores). Or write an experiment: {HOW}"
             )
         return tuple(f"{called[name]}={there[name].identity}" if name in given else name for name in models)  # pyright: ignore

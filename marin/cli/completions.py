@@ -23,7 +23,7 @@ type Named = tuple[str, str]  # a completion, and a few words about it
 def quietly(offer: Callable[[click.Context], Iterable[Named]]) -> Completer:
     """Return a completer of the offered names that start with the word so far.
 
-    It hides what an experiment file prints, and offers nothing if the file raises.
+    The completer hides output of an experiment file, and offers nothing if the file raises.
     """
 
     def complete(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem]:

@@ -49,7 +49,7 @@ def command(
 
     Without OTHER and --from, marin compares the working tree with the point where its branch left main; on main, with
     the last commit. --set changes the new side. Without OTHER and a revision, the old side is then the file itself.
-    marin builds each side in a process of its own from that side's code, and does not touch the checkout.
+    marin builds each side from its own code in a separate process. It does not touch the checkout.
     """
     if between is not None:
         return _print_between(_source(Path(experiment), new_revision, "", settings), scale, between, every, as_markdown)

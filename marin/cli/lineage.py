@@ -145,4 +145,4 @@ def _markdown(tree: LineageTree, kinds: tuple[str, ...], depth: int, *, every: b
     if further:
         yield f"- {further} more are deeper"
     yield ""
-    yield f"{'Made from' if tree.direction is Direction.UP else 'Made from it'}: {tree.tally()}."
+    yield f"{'Made from' if tree.direction is Direction.UP else 'From it were made'}: {tree.tally()}."

@@ -1,4 +1,4 @@
-"""``marin microanneal``: is this dataset worth including? Writes an experiment, and runs it."""
+"""``marin microanneal``: judge whether a dataset is worth including. Writes an experiment and runs it."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from marin.store.lookup import output_called, published_as
 from marin.store.store import open_store
 
 NUMBER = re.compile(r"\d*\.?\d+")
-# Of a candidate: its name is the label of these.
+# Operators of a candidate's steps. The candidate's name is their label.
 STAGES = ("text-files", "download-hf", "read-documents", "exact-dedup", "decontaminate", "tokenize")
-# An experiment like any other: what is in braces is filled in.
+# The experiment that the command writes, with the fields in braces filled in.
 FILE = '''\
 """Microannealing: {names}.
 
@@ -63,10 +63,10 @@ if __name__ == "__main__":
 
 
 def parse_guard(text: str) -> tuple[str, float]:
-    """``mmlu/acc=0.01``. Raises BadField."""
+    """Parse a metric and its largest loss, ``mmlu/acc=0.01``. Raises BadField."""
     name, _, loss = text.rpartition("=")
     if not name or not NUMBER.fullmatch(loss):
-        raise BadField(f"--guard {text}: wanted a metric and how much it may lose, mmlu/acc=0.01 say")
+        raise BadField(f"--guard {text}: wanted a metric and how much it may lose, such as mmlu/acc=0.01")
     return name, float(loss)
 
 
@@ -89,27 +89,29 @@ def command(
     ),
     experiment: str = option(
         "--experiment",
-        "That made the checkpoint.  [default: as its record says]",
+        "The experiment that made the checkpoint.  [default: the one that its record names]",
         default="",
         metavar="FILE",
         complete=complete_path,
     ),
-    text_field: str = option("--text-field", "Of records in JSON lines and Parquet.", default="text"),
+    text_field: str = option("--text-field", "The field with the text, in JSON lines and Parquet.", default="text"),
     share: float = option(
         "--share",
-        "Of each candidate in the mixture.",
+        "The share of a candidate in the mixture.",
         type=click.FloatRange(0, 1, min_open=True, max_open=True),
         default=0.3,
     ),
-    tokens: int | None = option("--tokens", "Of each run.  [default: one a parameter]", type=click.IntRange(min=1)),
+    tokens: int | None = option(
+        "--tokens", "Tokens of each run.  [default: one a parameter]", type=click.IntRange(min=1)
+    ),
     seeds: int = option("--seeds", "Runs of each arm.", type=click.IntRange(min=1), default=3),
     primary: tuple[str, ...] = option(
-        "--primary", "What decides, such as gsm/olmes/bpb. Repeatable.", multiple=True, metavar="METRIC"
+        "--primary", "The deciding metric, such as gsm/olmes/bpb. Repeatable.", multiple=True, metavar="METRIC"
     ),
-    margin: float = option("--margin", "Smaller differences do not matter.", type=float, default=0.01),
+    margin: float = option("--margin", "Differences smaller than this do not matter.", type=float, default=0.01),
     guards: tuple[tuple[str, float], ...] = option(
         "--guard",
-        "What may lose no more than this, such as mmlu/acc=0.01 or bpb/=0.05. Repeatable.",
+        "A metric may lose no more than this, such as mmlu/acc=0.01 or bpb/=0.05. Repeatable.",
         multiple=True,
         type=Parsed("METRIC=LOSS", parse_guard),
     ),
@@ -117,18 +119,21 @@ def command(
         "--shortest", "Tokens a parameter that are enough.  [default: 0.25]", type=click.FloatRange(min=0)
     ),
     max_epochs: float | None = option(
-        "--max-epochs", "Over a source.  [default: the training's]", type=click.FloatRange(0, min_open=True)
+        "--max-epochs",
+        "How often a run may read a source.  [default: the training's]",
+        type=click.FloatRange(0, min_open=True),
     ),
     published: PublishedOptions = all_of(PublishedOptions),
-    dry_run: bool = flag("--dry-run", "Write the experiment and say what would run and what it costs."),
+    dry_run: bool = flag("--dry-run", "Write the experiment, and show its plan and cost."),
     prefix: str = PREFIX,
 ) -> int:
-    """Whether a dataset is worth including: short cooldowns of a checkpoint with and without it, and a verdict.
+    """Judge whether a dataset is worth including: short cooldowns of a checkpoint with and without it, and a verdict.
 
-    Writes an experiment, here, on the one that made STEP, and runs it, as `marin run` would without further options:
-    add candidates, seeds or tasks to that file later, and only those runs are made. The scale is the checkpoint's.
+    The command writes an experiment into this folder, based on the experiment that made the checkpoint, and runs it as
+    a plain `marin run` would. You can add candidates, seeds or tasks to that file later; then only the new runs run.
+    The scale is the checkpoint's.
 
-    A published model knows neither its text nor its schedule: give --control, --questions and --peak-lr with it.
+    A published model names neither its text nor its schedule: give --control, --questions and --peak-lr with it.
     """
     settings = {
         "share": share, "tokens": tokens, "seeds": seeds, "primary": primary, "margin": margin,
@@ -144,7 +149,7 @@ def command(
     if record is None or inventory is None or names_model(given):
         if experiment:
             raise BadField(
-                f"--experiment {experiment}: {given} is a published model, which no experiment of yours made"
+                f"--experiment {experiment}: {given} is a published model, which no experiment made; leave it out"
             )
         published.must_be_whole(checkpoint, candidates)
         scale, taken = Scale.FULL, names_of_published(published.questions)
@@ -170,8 +175,8 @@ def command(
     file = Path(f"microanneal_{'-'.join(found).replace('-', '_')}.py")
     if file.exists() and file.read_text() != text:
         raise ExperimentError(
-            f"{file} exists already and says something else; nothing was written. Run that (marin run {file}), "
-            "edit it, or take it away"
+            f"{file} exists already with other contents; nothing was written. Run that file (marin run {file}), "
+            "edit it, or delete it"
         )
     if not file.exists():
         file.write_text(text)
@@ -182,7 +187,7 @@ def command(
 
 
 def _named(given: Sequence[str], text_field: str, taken: set[str], owner: str) -> dict[str, str]:
-    """Code of each candidate by its name. taken: names of steps that owner has already. Raises BadField."""
+    """Return the code of each candidate by name. taken: names of steps that owner already has. Raises BadField."""
     found = dict[str, str]()
     for each in given:
         called, code = candidate("--candidate", each, text_field)
@@ -191,6 +196,6 @@ def _named(given: Sequence[str], text_field: str, taken: set[str], owner: str) -
         if name != called:
             click.echo(f"candidate {called} is called {name}: {owner} has steps with the label {called}")
         if name in found:
-            raise BadField(f"two candidates are called {name}; rename a folder, or make them one")
+            raise BadField(f"two candidates are called {name}; rename one folder, or put both into one")
         found[name] = code
     return found

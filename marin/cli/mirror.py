@@ -30,16 +30,16 @@ AMOUNTS = ("copied_bytes", "copied_files", "resumed_bytes", "resumed_files")
 @command_line()
 def command(
     steps: tuple[str, ...] = argument(nargs=-1, required=True, metavar="STEP...", complete=complete_output),
-    prefix: str = option("--from", "The store.", default="store", complete=complete_path),
+    prefix: str = option("--from", "The store to copy from.", default="store", complete=complete_path),
     target: str = option("--to", "The store to copy to.", required=True, complete=complete_path),
-    with_inputs: bool = flag("--with-inputs", "And everything that they were made from."),
-    dry_run: bool = flag("--dry-run", "Say what would be copied, and how much; copy nothing."),
+    with_inputs: bool = flag("--with-inputs", "Copy all their inputs too."),
+    dry_run: bool = flag("--dry-run", "Only list the copies and their size."),
     as_json: bool = JSON,
 ) -> int:
-    """Copy committed outputs to another store and verify every byte; identity, digest and provenance stay.
+    """Copy committed outputs to another store and verify every byte. Identity, digest and provenance stay the same.
 
-    STEP is op/label, label, operator, identity or path. An experiment on the other store then runs nothing for them.
-    What is there already is not copied; a copy that was killed goes on where it was. Exit code 5 if an output is
+    STEP is op/label, label, operator, identity or path. An experiment on the other store then reuses the outputs. marin
+    does not copy outputs that are already there, and resumes a copy that was killed. Exit code 5 if an output is
     damaged, 3 if it is revoked.
     """
     plan = plan_mirroring(open_store(prefix), open_store(target), steps, with_inputs=with_inputs)
@@ -48,7 +48,7 @@ def command(
         _print_plan(console, plan)
     began, mirrored = time.monotonic(), list[MirroredOutput]()
     if not dry_run:
-        # Where both are one terminal, one console keeps the bar below the lines.
+        # On a terminal one console keeps the bar below the lines.
         watched = console if console.is_terminal and not as_json else open_console(stderr=True)
         with byte_bar(watched, plan.bytes) as advance:
             for output in mirror(plan, functools.partial(say, watched, style="yellow"), advance):
@@ -69,11 +69,14 @@ def command(
 
 
 def _route(plan: Mirroring) -> tuple[Route | None, str]:
-    """Between the regions of the stores, and in words; None where both are on this machine or a bucket does not say."""
+    """Return the route between the regions of the stores, and the route in words.
+
+    The route is None if both stores are on this machine, or if the region of a bucket is unknown.
+    """
     try:
         here, there = bucket_region(plan.source.prefix), bucket_region(plan.target.prefix)
     except StoreError as error:
-        return None, f": between which regions is unknown: {error}"
+        return None, f"; a region is unknown: {error}"
     if here is None and there is None:
         return None, ""
     route = Route(here or MACHINE, there or MACHINE)
@@ -102,7 +105,7 @@ def _cells(record: Record) -> list[Text | str]:
 def _line(output: MirroredOutput) -> str:
     name, progress = output.record.name, output.progress
     if not output.copied:
-        return f"· {name}  another call brought it meanwhile"
+        return f"· {name}  another call copied it meanwhile"
     if output.record.alias_of:
         return f"≡ {name}  shares {output.record.attempt}"
     resumed = f", {progress.resumed_files:,} more were there from an earlier call" if progress.resumed_files else ""

@@ -1,4 +1,4 @@
-"""``marin new model``: the lines that declare a published model in an experiment."""
+"""``marin new model``: print the lines that declare a published model in an experiment."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ MODULE = "operators.pretrained_model"
 
 
 def names_model(given: str) -> bool:
-    """Return whether a command line names a published model: ``hf:…``, or a folder with a config.json.
+    """Return whether a word of a command line names a published model: ``hf:…``, or a folder with a config.json.
 
-    A folder is written with a slash (``./mine``), because a name without a slash is one of an output.
+    A folder needs a slash (``./mine``), because a name without a slash names an output.
     """
     is_path = "/" in given and "://" not in given
     return given.startswith("hf:") or (is_path and (Path(given).expanduser() / CONFIG).is_file())
@@ -33,7 +33,7 @@ def names_model(given: str) -> bool:
 
 @dataclass(frozen=True)
 class GivenModel:
-    """A model of the hub (``hf:OWNER/NAME@COMMIT``) or of a folder, as a command line names it.
+    """A published model of the hub (``hf:OWNER/NAME@COMMIT``) or of a folder, by its name on a command line.
 
     Raises BadField for another name.
     """
@@ -58,19 +58,19 @@ class GivenModel:
 
     @property
     def fields(self) -> dict[str, str]:
-        """Of the step, those of its identity."""
+        """Return the fields of the step that are part of its identity."""
         hub = HUB.fullmatch(self.given)
         return {"path": str(self._folder)} if hub is None else {"repo": hub[1], "revision": hub[2]}
 
     @property
     def name(self) -> str:
-        """What a column or a label calls it: the last part, without the commit."""
+        """Return the name for a column or a label: the last part, without the commit."""
         hub = HUB.fullmatch(self.given)
         return hub[1].rpartition("/")[2] if hub else self._folder.name
 
     @property
     def canonical(self) -> str:
-        """The same for all spellings of a folder."""
+        """Return one name for all spellings of a folder."""
         return self.given if self.is_of_hub else str(self._folder)
 
     @property
@@ -95,11 +95,11 @@ class GivenModel:
         return getattr(importlib.import_module(MODULE), self.operator)(**self.fields, label=self.name, **more)
 
     def declared(self) -> Any:
-        """Return the step with the shape and vocabulary of config.json, so that a plan can say what it takes."""
+        """Return the step with the shape and vocabulary of config.json, so that a plan can show its size."""
         return self.step(shape=self.config.shape, vocabulary=self.config.rows)
 
     def imports(self) -> list[str]:
-        """Lines that ``code`` needs above it."""
+        """Return the import lines that ``code`` needs."""
         shapes = ["Architecture", *(["Llama3Rope"] if self.config.shape.rope else []), "ModelShape"]
         return [f"from marin.training.model import {', '.join(shapes)}", f"from {MODULE} import {self.operator}"]
 
@@ -126,7 +126,7 @@ def model_code(given: str) -> str:
 
 
 def _written(held: object, indent: int) -> str:
-    """A value as code, without the fields that have their defaults."""
+    """Return a value as Python code, without fields that have their defaults."""
     if isinstance(held, Enum):
         return f"{type(held).__name__}.{held.name}"
     if not dataclasses.is_dataclass(held):

@@ -1,4 +1,4 @@
-"""Steps that must ask the Hugging Face hub where nobody may: refused before anything runs."""
+"""Refuse a run whose steps need the Hugging Face hub while the environment forbids it, before anything starts."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from marin.plan.decision import Action
 from marin.plan.plan import Plan
 from marin.store.numbers import listed
 
-VARIABLES = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")  # that the hub's client obeys
+VARIABLES = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")  # variables of the hub's client
 ON = ("1", "on", "yes", "true")
 NAMED = 3
 
 
 @runtime_checkable
 class AsksHub(Protocol):
-    """A step that cannot be made without the hub."""
+    """A step that cannot run without the hub."""
 
     def hub_repository(self) -> str: ...
 
 
 def must_not_need_hub(plan: Plan, environment: Mapping[str, str]) -> None:
-    """Raises InputError where the environment keeps the hub's client offline and a step that would run needs it."""
+    """Raise InputError if the environment keeps the hub's client offline and a step that would run needs the hub."""
     offline = next((name for name in VARIABLES if environment.get(name, "").lower() in ON), None)
     asking = [
         f"{decision.step.name} ({step.hub_repository()})"
@@ -34,6 +34,6 @@ def must_not_need_hub(plan: Plan, environment: Mapping[str, str]) -> None:
         return
     raise InputError(
         f"{listed(asking, NAMED)}: not in the store {plan.store.prefix}, and {offline}={environment[offline]} forbids "
-        f"to ask the hub. Nothing was started: take {offline} away, download where the network is (--only), or leave "
-        "them out"
+        f"to ask the hub. Nothing was started: unset {offline}, download where there is a network (--only), or leave "
+        "these steps out"
     )

@@ -1,4 +1,4 @@
-"""What the commands share: options, the experiment and the store that they name, and JSON."""
+"""Options that the commands share, the experiment and store that they name, and JSON output."""
 
 from __future__ import annotations
 
@@ -27,23 +27,23 @@ if TYPE_CHECKING:
 EXPERIMENT = argument(complete=complete_path)
 SCALE_HELP = "A laptop rehearsal, or the real thing."
 PREFIX = option(
-    "--prefix", "Where the store lives: a path, gs://…, s3://… or memory://…", default="store", complete=complete_path
+    "--prefix", "The place of the store: a path, gs://…, s3://… or memory://…", default="store", complete=complete_path
 )
 SET = option(
     "--set",
-    "Another value for a field, such as mantis.optimizer.peak_lr=1e-4: other outputs, with a record of it.",
+    "Give a field another value, such as mantis.optimizer.peak_lr=1e-4 (repeatable). The outputs change, too.",
     multiple=True,
     metavar="STEP.FIELD=VALUE",
 )
-JSON = flag("--json", "For scripts.")
-EVERY_STEP = flag("--every-step", "Do not fold like steps into one line.")
-LATEST = flag("--latest", "The newest where several have the name.")
+JSON = flag("--json", "Print JSON for scripts.")
+EVERY_STEP = flag("--every-step", "List each step instead of folding similar steps into one line.")
+LATEST = flag("--latest", "Take the newest if several have the name.")
 REGION = Parsed("region", parse_region)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ExperimentOptions:
-    """How a command reads an experiment file, and on which store."""
+    """Options of commands that read an experiment file: its scale, its store and changed fields."""
 
     scale: Scale = choice("--scale", Scale, SCALE_HELP, Scale.REHEARSAL)
     prefix: str = PREFIX
@@ -61,7 +61,7 @@ class ExperimentOptions:
         return self.built(*load_build(file))
 
     def plan(self, file: str, *, by_policy: bool = False) -> Plan:
-        """Plan an experiment. by_policy: decide about drift as its project's pyproject.toml says."""
+        """Return the plan of an experiment. by_policy: treat drift as the project's pyproject.toml says, else stop."""
         from marin.plan.decision import OnDrift
         from marin.plan.plan import make_plan
         from marin.plan.policy import policy_of
@@ -76,27 +76,27 @@ class ExperimentOptions:
             return make_plan(experiment, store, on_drift=on_drift, policy=policy, scale=self.scale)
 
     def must_be_of_an_experiment(self) -> None:
-        """Raises BadField for fields to change where no experiment is named that has them."""
+        """Raise BadField if the options change fields, but the command names no experiment."""
         if self.settings:
             raise BadField(f"--set {self.settings[0]} changes an experiment; name its file")
 
 
 @dataclass(frozen=True, kw_only=True)
 class PlanOptions(ExperimentOptions):
-    """Of every command that plans: what may cross regions, and how the plan is shown."""
+    """Options of commands that plan: bytes that may cross regions, and the form of the plan."""
 
     region: Region | None = option(
-        "--region", "Where steps run, e.g. gcp/us-central2 or local: counts egress.", type=REGION
+        "--region", "The region of the steps, e.g. gcp/us-central2 or local; counts egress.", type=REGION
     )
     store_region: Region | None = option(
-        "--store-region", "Where the store is, instead of asking its bucket.", type=REGION
+        "--store-region", "The region of the store, instead of asking its bucket.", type=REGION
     )
     egress_budget: int | None = option(
         "--egress-budget",
         f"Bytes that may cross regions.  [default: {BUDGET >> 30}GiB, and nothing of unknown size]",
         type=Parsed("size", parse_size),
     )
-    allow_egress: str = reason("--allow-egress", "Go on above that budget, this once; recorded.")
+    allow_egress: str = reason("--allow-egress", "Run above that budget this once; recorded.")
     every_step: bool = EVERY_STEP
     resources: str | None = option(
         "--resources",
@@ -120,14 +120,14 @@ class PlanOptions(ExperimentOptions):
 
 
 def echo_json(value: object) -> None:
-    """Dataclasses and documents by their fields, enums by their values, what JSON has no word for as text."""
+    """Print a value as JSON: dataclasses and structs by their fields, enums by their values, other types as text."""
     import msgspec
 
     click.echo(json.dumps(msgspec.to_builtins(value, str_keys=True, enc_hook=str), indent=1, ensure_ascii=False))
 
 
 def existing_store(prefix: str) -> Store:
-    """Raises BadPrefix where there is none."""
+    """Return the store at a prefix. Raises BadPrefix if there is none."""
     from marin.store.inventory import must_exist
     from marin.store.store import open_store
 

@@ -1,4 +1,4 @@
-"""The experiment that made an output of the store, found by its record in this folder."""
+"""Find the experiment in this folder that made an output of the store, by the output's record."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def origin_of(record: Record, inventory: Inventory) -> Path:
         return there[0]
     if there:
         raise ExperimentError(f"{record.name} was made by one of {', '.join(map(str, there))}; say which: --experiment")
-    by = f"by {stem}.py, which is not in this folder or one below" if stem else "by no experiment that is known"
+    by = f"by {stem}.py, which is not in this folder or one below" if stem else "by an unknown experiment"
     raise ExperimentError(
         f"{record.name} in {inventory.store.prefix} was made {by}; go to the folder of that project, or give "
         "--experiment"
@@ -41,7 +41,7 @@ def module_of(file: Path) -> str:
         raise ExperimentError(f"{file} is not below {here}; go to the folder of its project")
     parts = file.absolute().relative_to(here).with_suffix("").parts
     if not all(part.isidentifier() for part in parts):
-        raise ExperimentError(f"{file} cannot be imported: {'.'.join(parts)} is no name of a module")
+        raise ExperimentError(f"{file} cannot be imported: {'.'.join(parts)} is no module name")
     return ".".join(parts)
 
 

@@ -1,9 +1,9 @@
-"""How a command declares what it takes: an option or argument is the default of the parameter that it becomes.
+"""Declare the options and arguments of a command as the defaults of a function's parameters.
 
     @command_line()
-    def command(step: str = argument(), down: bool = flag("--down", "What was made from it.")) -> int:
+    def command(step: str = argument(), down: bool = flag("--down", "Show the readers.")) -> int:
 
-Options that several commands take are the fields of a dataclass, and together one parameter: ``all_of`` it.
+Options that several commands share are the fields of a dataclass. One parameter takes them all: ``all_of`` the class.
 """
 
 from __future__ import annotations
@@ -37,7 +37,10 @@ class Declared:
 
 
 def option(*names_and_help: str, complete: Completer | None = None, **attributes: Any) -> Any:
-    """complete: what Tab offers. attributes: those of click.Option; a default is shown unless it is nothing."""
+    """Declare an option. complete: the completer for Tab. attributes: attributes of click.Option.
+
+    Help shows a default unless it is None or empty.
+    """
     *names, text = names_and_help
     shown = {"show_default": attributes.get("default") not in (None, "")}
     return Declared(click.Option, names, {"help": text, "shell_complete": complete, **shown, **attributes})
@@ -57,17 +60,17 @@ def choice[E: Enum](name: str, choices: type[E], text: str, default: E | None = 
 
 
 def argument(complete: Completer | None = None, **attributes: Any) -> Any:
-    """attributes: those of click.Argument."""
+    """Declare an argument. attributes: attributes of click.Argument."""
     return Declared(click.Argument, (), {"shell_complete": complete, **attributes})
 
 
 def all_of(group: type[Any]) -> Any:
-    """All options among the fields of a dataclass."""
+    """Declare all options among the fields of a dataclass."""
     return group
 
 
 class Parsed[T](click.ParamType[T]):
-    """parse: raises BadField, which is a wrong command line here."""
+    """A type of option values. parse: raises BadField, which click reports as wrong usage."""
 
     def __init__(self, name: str, parse: Callable[[str], T]) -> None:
         self.name, self.parse = name, parse
@@ -82,9 +85,9 @@ class Parsed[T](click.ParamType[T]):
 
 
 def command_line(kind: Callable[..., click.Command] = click.Command, text: str = "") -> Decorator:
-    """The command that ends the process with the code that a function returns; see docs/exit-codes.md.
+    """Return a decorator that makes a command of a function. The function returns the exit code (docs/exit-codes.md).
 
-    text: for --help; without it the function's docstring.
+    text: text of --help; by default the function's docstring.
     """
 
     def made(work: Callable[..., int]) -> click.Command:

@@ -25,20 +25,24 @@ def command(
     experiment: str = EXPERIMENT,
     step: str | None = argument(required=False, metavar="[STEP]", complete=complete_step),
     options: PlanOptions = all_of(PlanOptions),
-    phases: bool = flag("--phases", "Its trainings instead: rate, batch, tokens, data, machines, by phase."),
-    data: bool = flag("--data", "And what each training draws of each source; refuse what its run would."),
+    phases: bool = flag(
+        "--phases", "Show the trainings instead: learning rate, batch, tokens, data and machines, by phase."
+    ),
+    data: bool = flag(
+        "--data", "Also show how much each training draws of each source; refuse mixtures that the run would refuse."
+    ),
     as_json: bool = JSON,
 ) -> int:
-    """What would run, why, and what it costs. Starts and writes nothing.
+    """Show the steps that would run, why, and their cost. Starts and writes nothing.
 
-    Of STEP (op/label, op or identity): everything known, its fields, inputs, code, and what has changed. With --phases
-    the trainings: read from the file alone, no store and no network, if there is no --prefix.
+    With STEP (op/label, op or identity) it shows everything known about one step: fields, inputs, code, and changes.
+    With --phases it shows the trainings. Without --prefix it then reads only the file, no store and no network.
 
-    Exit code 3 if a committed output drifted or is damaged, 6 if more bytes would cross regions than --egress-budget,
-    so that a run would stop.
+    The exit code tells if a run would stop: 3 if a committed output drifted or is damaged, 6 if more bytes would cross
+    regions than --egress-budget.
     """
     if step is not None and (phases or data):
-        raise click.UsageError("--phases is about all trainings of an experiment; leave out STEP")
+        raise click.UsageError("--phases shows all trainings of an experiment; leave out STEP")
     if phases or data:
         given = click.get_current_context().get_parameter_source("prefix") is not ParameterSource.DEFAULT
         return _show_phases(experiment, options, count=given, data=data, as_json=as_json)
@@ -62,7 +66,7 @@ def command(
 
 
 def _show_phases(experiment: str, options: PlanOptions, *, count: bool, data: bool, as_json: bool) -> int:
-    """count: tokens as the store holds them; without it, as the steps declare them."""
+    """Print the trainings, and return the exit code. count: count tokens in the store, else take declared sizes."""
     from marin.report.phases import phases_of, print_draws, print_phases
     from marin.report.trainings import check_draws
 
@@ -89,7 +93,7 @@ def _show_phases(experiment: str, options: PlanOptions, *, count: bool, data: bo
 
 
 def described(plan: Plan, costs: Sequence[StepCost]) -> dict[str, Any]:
-    """The whole plan: every step with its reason, drift, notes and cost."""
+    """Return the whole plan for JSON: every step with its reason, drift, notes and cost."""
     cost_of = {cost.decision.step: cost for cost in costs}
     steps: list[dict[str, Any]] = []
     for decision in plan.decisions:

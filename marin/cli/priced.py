@@ -1,4 +1,4 @@
-"""A plan with what it costs and moves: what ``marin plan``, ``run --dry-run`` and ``run`` all begin with."""
+"""A plan with its cost and its traffic between regions: ``marin plan`` and ``marin run`` begin with one."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from marin.report.trainings import must_not_starve
 @dataclass(frozen=True)
 class PricedPlan:
     plan: Plan
-    regions: Regions  # where its steps run
-    allowance: Allowance  # how much may cross regions
+    regions: Regions  # regions of the steps and of the store
+    allowance: Allowance  # bytes that may cross regions
 
     @cached_property
     def sizes(self) -> Sizes:
@@ -30,7 +30,7 @@ class PricedPlan:
         return plan_costs(self.plan, self.regions, self.sizes)
 
     def show(self, console: Console, *, every: bool, where: object = None) -> None:
-        """where: the cluster that it will run on, if somebody named one."""
+        """Print the plan, its shares and its costs. where: the cluster that the user named, if any."""
         from marin.report.plan_table import print_costs, print_plan, print_shares
 
         print_plan(console, self.plan, every=every, where=where)
@@ -38,14 +38,14 @@ class PricedPlan:
         print_costs(console, self.plan, self.costs, self.regions)
 
     def would_run(self) -> int:
-        """The exit code of a run that stops here, or 0. Raises what else would refuse it."""
+        """Return the exit code of a run that stops here, or 0. Raises the other errors that refuse a run."""
         if self.plan.having(Action.STOP):
             return Exit.DRIFT
         self.must_run()
         return Exit.OK
 
     def must_run(self) -> Egress:
-        """What crosses regions. Raises what would refuse a run."""
+        """Return the bytes that cross regions. Raises the errors that refuse a run."""
         self.plan.must_not_stop()
         must_not_starve(self.plan, self.sizes)
         may = {Action.RECHECK: " (if an input changes)"}

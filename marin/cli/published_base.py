@@ -1,4 +1,4 @@
-"""``marin microanneal --checkpoint hf:…``: what a published model does not say itself, and the experiment on it."""
+"""``marin microanneal --checkpoint hf:…``: options that only a published model needs, and its experiment."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from marin.errors import BadField
 from marin.report.typed import marin
 
 CONTROL = "control"
-# Option → an example of its value, and why nobody but the user knows it.
+# Option → an example of its value, and why only the user knows the value.
 NEEDED = {
     "control": ("FOLDER", "ordinary text like the model's own; without it every candidate is compared with forgetting"),
     "questions": (
         "FILE.jsonl",
-        'the tasks that the verdict goes by, a line each: {"question": "…", "answer": "… #### 9"}',
+        'the tasks that decide the verdict, a line each: {"question": "…", "answer": "… #### 9"}',
     ),
-    "peak_lr": ("1e-4", "the learning rate of the cooldowns; the model does not say at which rate it ended"),
+    "peak_lr": ("1e-4", "the learning rate of the cooldowns; the model does not record its final learning rate"),
 }
-# An experiment like any other: what is in braces is filled in.
+# The experiment that the command writes, with the fields in braces filled in.
 FILE = '''\
 """Microannealing: {names} on {model}.
 
@@ -71,33 +71,33 @@ if __name__ == "__main__":
 
 @dataclass(frozen=True, kw_only=True)
 class PublishedOptions:
-    """What a checkpoint's experiment says, and a published model does not."""
+    """Options that replace the experiment of a checkpoint, which a published model does not have."""
 
     control: str = option(
         "--control",
-        "Of a published model: ordinary text like its own, as --candidate names text.",
+        "For a published model: ordinary text like its own, named as for --candidate.",
         default="",
         metavar="PATH|HF-ID",
         complete=complete_path,
     )
     questions: tuple[str, ...] = option(
         "--questions",
-        "Of a published model: JSON lines with question and answer, which decide. Repeatable.",
+        "For a published model: the deciding tasks, JSON lines with question and answer. Repeatable.",
         multiple=True,
         metavar="FILE",
         complete=complete_path,
     )
     peak_lr: float | None = option(
         "--peak-lr",
-        "Of a published model: the highest learning rate of the cooldowns.",
+        "For a published model: the highest learning rate of the cooldowns.",
         type=click.FloatRange(0, min_open=True),
     )
     bos: bool = flag(
-        "--bos", "Of a published model: texts begin with the token that its tokenizer puts first (Llama's does)."
+        "--bos", "For a published model: texts begin with the token that its tokenizer puts first, as Llama's do."
     )
 
     def must_be_whole(self, checkpoint: str, candidates: Sequence[str]) -> None:
-        """Raises BadField naming what is missing, why it is needed, and the command that has it."""
+        """Raise BadField for missing options. The message gives the reason for each and the whole command."""
         missing = [name for name in NEEDED if not getattr(self, name)]
         if not missing:
             return
@@ -109,22 +109,22 @@ class PublishedOptions:
         words += ["--bos"] if self.bos else []
         why = "\n".join(f"  {_flag(name)} {NEEDED[name][0]}: {NEEDED[name][1]}" for name in missing)
         raise BadField(
-            f"{checkpoint} is a published model, of which marin does not know:\n{why}\nNothing was written. Give "
+            f"{checkpoint} is a published model, so marin does not know:\n{why}\nNothing was written. Give "
             f"{'it' if len(missing) == 1 else 'them'}:\n  {marin(*words)}"
         )
 
     def must_be_left_out(self, checkpoint: str) -> None:
-        """Raises BadField for an option that the experiment of a checkpoint answers itself."""
+        """Raise BadField for an option that the experiment of a checkpoint answers itself."""
         given = [_flag(each.name) for each in fields(self) if getattr(self, each.name)]
         if given:
             raise BadField(
-                f"{checkpoint} was made by an experiment, which says its text, tasks and learning rate; leave out "
+                f"{checkpoint} was made by an experiment, which sets text, tasks and learning rate; leave out "
                 f"{', '.join(given)}"
             )
 
 
 def names_of_published(questions: Sequence[str]) -> set[str]:
-    """Return the names of steps that the experiment has before its candidates."""
+    """Return the names of the experiment's steps that do not belong to a candidate."""
     return {f"tokenize/{name}" for name in (CONTROL, *map(name_of, questions))}
 
 
@@ -135,9 +135,9 @@ def published_file(
     settings: Mapping[str, Any],
     text_field: str,
 ) -> str:
-    """Return the experiment. candidates: code by name. Reads config.json of the model, and nothing else of it.
+    """Return the text of the experiment. candidates: code by name. Reads only config.json of the model.
 
-    Raises BadField for questions that are not there, InputError for a model that marin does not read.
+    Raises BadField for missing files of questions, InputError for a model that marin does not read.
     """
     shapes, operator = model.imports()
     more = {"peak_lr": options.peak_lr, "bos": options.bos}

@@ -23,16 +23,16 @@ from marin.store.trust import Taint
 @command_line()
 def command(
     step: str = argument(complete=complete_output),
-    because: str = reason("--because", "What is wrong with it; recorded and shown."),
+    because: str = reason("--because", "The reason; recorded, and shown with every refusal."),
     replace_with: str | None = option(
-        "--replace-with", "What to use instead.", metavar="STEP", complete=complete_output
+        "--replace-with", "The output to use instead.", metavar="STEP", complete=complete_output
     ),
     back: bool = flag("--withdraw", "Take the revocation back."),
-    dry_run: bool = flag("--dry-run", "Say what would become untrusted; record nothing."),
+    dry_run: bool = flag("--dry-run", "Only list the outputs that would be revoked; record nothing."),
     prefix: str = PREFIX,
     as_json: bool = JSON,
 ) -> int:
-    """Declare the bytes of STEP bad: they, and everything made from them, are refused by every plan from now on.
+    """Declare the bytes of STEP bad. From now on, every plan refuses them and everything built from them.
 
     STEP is op/label, label, identity, the path of an output, or the digest of its bytes.
     """
@@ -42,7 +42,7 @@ def command(
     instead = bytes_named(lineage, store, replace_with) if replace_with is not None else None
     if back and instead is not None:
         raise BadField("--withdraw takes a revocation back and replaces nothing; leave out --replace-with")
-    # As if it stood already, also where it is only tried or taken back: what it concerns is the same.
+    # The affected outputs are the same in a dry run and for --withdraw, so the entry counts as made.
     entry = entry_of(record, because, instead)
     concerned = Taint(lineage, Revocations([entry]))
     if instead is not None:
@@ -82,7 +82,7 @@ def command(
 
 
 def _stamp_pages(store: Store) -> list[str]:
-    """The revocation stands, whatever becomes of the pages."""
+    """Mark the pages, and return their paths. The revocation is recorded even if marking a page fails."""
     from marin.report.page.revocations import stamp_pages
 
     try:

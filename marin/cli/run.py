@@ -1,4 +1,4 @@
-"""``marin run``, which does what ``python experiments/exp….py`` does: plan an experiment, run it, show the result."""
+"""``marin run``, the same as ``python experiments/exp….py``: plan an experiment, run it, show the result."""
 
 from __future__ import annotations
 
@@ -47,24 +47,28 @@ IN_MEMORY = "memory://"
 
 
 def parse_steps(text: str) -> tuple[int, int]:
-    """``10-12`` or ``10``, optimizer steps. Raises BadField."""
+    """Parse a range of optimizer steps, ``10-12`` or ``10``. Raises BadField."""
     found = re.fullmatch(r"(\d+)(?:-(\d+))?", text.strip())
     if found is None or int(found[1]) > int(found[2] or found[1]):
-        raise BadField(f"{text!r} is no range of optimizer steps; wanted the first and the last, 10-12 say")
+        raise BadField(f"{text!r} is no range of optimizer steps; wanted the first and the last, such as 10-12")
     return int(found[1]), int(found[2] or found[1])
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunOptions(PlanOptions):
-    """How one command wants an experiment planned and run."""
+    """Options of commands that run an experiment."""
 
-    dry_run: bool = flag("--dry-run", "Plan, say what would run and what it costs; change nothing.")
+    dry_run: bool = flag("--dry-run", "Plan only; start and change nothing.")
     only: tuple[str, ...] = option(
-        "--only", "Only this result (repeatable).", multiple=True, metavar="RESULT", complete=complete_result
+        "--only",
+        "Run only this result and its inputs (repeatable).",
+        multiple=True,
+        metavar="RESULT",
+        complete=complete_result,
     )
     rebuild: tuple[str, ...] = option(
         "--rebuild",
-        "Make it again: op/label, op or identity (repeatable).",
+        "Rebuild the step: op/label, op or identity (repeatable).",
         multiple=True,
         metavar="STEP",
         complete=complete_step,
@@ -72,12 +76,12 @@ class RunOptions(PlanOptions):
     on_drift: OnDrift | None = choice(
         "--on-drift",
         OnDrift,
-        "Outputs that today's code or inputs would not make.  [default: on_drift in pyproject.toml, else stop]",
+        "What to do about drifted outputs.  [default: on_drift in pyproject.toml, else stop]",
     )
-    because: str = reason("--because", "Why outputs stand or are made again; recorded.")
+    because: str = reason("--because", "Why drifted outputs are accepted or rebuilt; recorded.")
     check_inputs: int = option(
         "--check-inputs",
-        "Bytes of each input to compare with its manifest before a step reads it.",
+        "How much of each input to compare with its manifest before a step reads it.",
         type=Parsed("all|sizes|SIZE", parse_bound),
         default=EVERY_BYTE,
         metavar="all|sizes|SIZE",
@@ -85,21 +89,25 @@ class RunOptions(PlanOptions):
     )
     track: str | None = option(
         "--track",
-        "Show trainings in W&B or trackio as well, which read their own variables (WANDB_…, TRACKIO_…).",
+        "Show trainings in W&B or trackio as well; they read their own variables (WANDB_…, TRACKIO_…).",
         type=click.Choice(["wandb", "trackio"], case_sensitive=False),
     )
     profile: tuple[int, int] | None = option(
         "--profile",
-        "Trace these optimizer steps of trainings (10-12) for Perfetto; linked from the page.",
+        "Trace these optimizer steps of trainings (10-12) for Perfetto; the page links the traces.",
         type=Parsed("FIRST-LAST", parse_steps),
         metavar="STEPS",
     )
-    backend: BackendName = choice("--backend", BackendName, "Where steps run.", BackendName.RAY)
-    address: str = option(
-        "--address", "A running Ray cluster; without it that of RAY_ADDRESS, or a private one is started.", default=""
+    backend: BackendName = choice(
+        "--backend", BackendName, "Run steps on Ray, or one by one in a process beside this one.", BackendName.RAY
     )
-    keep_going: bool = flag("--keep-going", "After a failure, also start steps that only lead to what it broke.")
-    logs: bool = flag("--logs", "Print what running steps log, each line behind its step's name.")
+    address: str = option(
+        "--address",
+        "A running Ray cluster; else the one of RAY_ADDRESS, else a private one that the run starts.",
+        default="",
+    )
+    keep_going: bool = flag("--keep-going", "After a failure, also start steps that lead only to broken ones.")
+    logs: bool = flag("--logs", "Print the log lines of running steps, each behind its step's name.")
     command: str = field(default_factory=same_command)
 
     @property
@@ -119,9 +127,9 @@ def command(experiment: str = EXPERIMENT, options: RunOptions = all_of(RunOption
 
 
 def run_experiment(build: Build, source: Path, options: RunOptions, backend: Backend | None = None) -> int:
-    """Plan, print, run unless dry, print results, write the page. Returns the exit code.
+    """Plan, print the plan, run unless dry, print the results, write the page. Return the exit code.
 
-    backend: runs the steps, in place of the one that the options name.
+    backend: runs the steps instead of the backend that the options name.
     """
     if options.track and find_spec(options.track) is None:
         raise MissingDependency(f"--track {options.track} needs it: pip install 'marin[track]'")
@@ -132,7 +140,7 @@ def run_experiment(build: Build, source: Path, options: RunOptions, backend: Bac
         priced = _planned(experiment, store, source, options)
     say(console, f"{source.stem} · {options.scale.value} · issue {experiment.issue_url or experiment.issue}", "bold")
     runs = not options.runs_here and priced.plan.having(Action.RUN, Action.RECHECK)
-    cluster = named_cluster(options.address) if runs else None  # that somebody named
+    cluster = named_cluster(options.address) if runs else None  # only one that the user named
     priced.show(console, every=options.every_step, where=cluster)
     if options.dry_run:
         stopped = priced.plan.having(Action.STOP)
@@ -171,7 +179,7 @@ def _planned(experiment: Experiment, store: Store, source: Path, options: RunOpt
 
 
 def _execute(priced: PricedPlan, source: Path, options: RunOptions, console: Console, backend: Backend | None) -> Run:
-    """Carry the plan out, with events in the store and progress on the console. Raises what refuses it."""
+    """Carry out the plan, with events in the store and progress on the console. Raises the errors that refuse it."""
     from marin.report.live import Progress
 
     egress, plan, regions = priced.must_run(), priced.plan, priced.regions
@@ -231,8 +239,8 @@ def _execute(priced: PricedPlan, source: Path, options: RunOptions, console: Con
 
 
 def _backend(options: RunOptions, hear: Callable[[str], None]) -> Backend:
-    """Neither choice starts anything before there is a step to run. hear: is told where a cluster can be watched."""
-    if options.prefix.startswith(IN_MEMORY):  # no other process sees that store
+    """Return the backend, which starts nothing before the first step. hear: receives the address of the dashboard."""
+    if options.prefix.startswith(IN_MEMORY):  # no other process can see this store
         from marin.executor.backends.inline import InlineBackend
 
         return InlineBackend()
@@ -246,7 +254,7 @@ def _backend(options: RunOptions, hear: Callable[[str], None]) -> Backend:
 
 
 def _close(console: Console, run: Run, source: Path, options: RunOptions) -> None:
-    """What became of the steps, the page, and what to type now."""
+    """Print the outcome of the steps, write the page, and print the next command."""
     from marin.report.page.write import write_page
 
     print_closing(console, run)

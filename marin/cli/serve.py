@@ -18,14 +18,14 @@ PORT = 8642
 @command_line()
 def command(
     port: int = option(
-        "--port", "Where on this machine; 0 for any that is free.", type=click.IntRange(0, 65535), default=PORT
+        "--port", "The port on this machine; 0 for any free port.", type=click.IntRange(0, 65535), default=PORT
     ),
     prefix: str = PREFIX,
 ) -> int:
-    """The store in a browser: experiments, runs, steps, documents, dropped text, tokens, loss curves.
+    """Show the store in a browser: experiments, runs, steps, documents, dropped text, tokens, loss curves.
 
-    Prints its address, which holds a secret, and answers until Ctrl-C; only this machine, and only to be read. From
-    another machine: ssh -L 8642:127.0.0.1:8642 HOST.
+    The command prints an address that holds a secret, and serves it until Ctrl-C. It answers only this machine and
+    writes nothing. From another machine: ssh -L 8642:127.0.0.1:8642 HOST.
     """
     from marin.report.serve.server import Server
 

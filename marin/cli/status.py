@@ -35,23 +35,23 @@ def command(
     options: ExperimentOptions = all_of(ExperimentOptions),
     every_step: bool = EVERY_STEP,
     count: int = option("-n", "The last N runs.", type=click.IntRange(min=1), default=RECENT),
-    health: bool = flag("--health", "What is wrong with TRAINING, by its metrics."),
+    health: bool = flag("--health", "Judge TRAINING by its metrics."),
     latest: bool = LATEST,
     as_json: bool = JSON,
 ) -> int:
-    """Who works on which step since when, how far it is, and what failed; and the latest runs, newest first.
+    """Show running steps with their maker, start and progress, failed steps, and the latest runs, newest first.
 
-    Of EXPERIMENT (a file) its steps; of RUN (the name of a run or its beginning, an experiment's name for its last run,
-    or "latest") what happened in it; without one, of everything in the store.
+    With EXPERIMENT (a file) it shows that experiment's steps. With RUN it shows the events of that run; RUN is the name
+    of a run or its beginning, an experiment's name for its last run, or "latest". Without either it covers the store.
 
-    With --health: spikes, shifts, norms, the order of its data and the speed of TRAINING, a step (op/label, label,
-    identity, path), running or ended, or a folder with a metrics.jsonl. Says nothing of a healthy one, and what changed
-    where something happened. Exit code 7 if somebody should act.
+    With --health it judges TRAINING: spikes, shifts, norms, the order of the data, and the speed. TRAINING is a running
+    or ended step (op/label, label, identity, path), or a folder with a metrics.jsonl. For each finding it says what
+    changed there. Exit code 7 if somebody should act.
     """
     console = open_console()
     if health:
         if name is None:
-            raise click.UsageError("--health is about one training: marin status TRAINING --health")
+            raise click.UsageError("--health judges one training: marin status TRAINING --health")
         metrics = metrics_of(name, options.prefix, latest=latest)
         found = findings_of(metrics.rows)
         if as_json:
@@ -97,7 +97,7 @@ def command(
 
 
 def _print_dashboards(console: Console, store: Store, experiment: str = "") -> None:
-    """Where what runs can be watched. experiment: only of that one."""
+    """Print the dashboards of running runs. experiment: only of this experiment."""
     for run in last_runs(store):
         if run.outcome is Outcome.RUNNING and run.dashboard and experiment in ("", run.experiment):
             say(console, f"{run.experiment} {run.scale}: {DASHBOARD}{run.dashboard}")

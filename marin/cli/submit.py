@@ -1,4 +1,4 @@
-"""``marin submit``: an experiment whose driver, too, runs on a cluster, so that the laptop may be closed."""
+"""``marin submit``: run an experiment and its driver on a cluster, so that you may close the laptop."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ from marin.store.layout import slug
 from marin.store.numbers import write_bytes
 from marin.store.redaction import redacted
 
-# Not for the driver, or not as given.
+# Options that the driver does not get, or gets in another form.
 OWN = {"experiment", "prefix", "address", "folder", "python", "detach", "dry_run"}
 FOLDER = click.Path(path_type=Path, exists=True, file_okay=False)
 
 
 class Forwarding(click.Command):
-    """Keeps what was typed of the options that are the driver's, for its own command line."""
+    """A command that keeps the driver's options as typed, for the driver's own command line."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         values, _, _ = self.make_parser(ctx).parse_args(args=list(args))
@@ -57,16 +57,16 @@ def command(
     experiment: str = EXPERIMENT,
     folder: Path = option(
         "--folder",
-        "What the job takes along, less what .gitignore names; EXPERIMENT is in it.",
+        "Copy this folder to the job, without files that .gitignore names; it must hold EXPERIMENT.",
         type=FOLDER,
         default=".",
         show_default="this one",
     ),
-    python: str = option("--python", "Python with marin, over there.", default="python", metavar="PATH"),
-    detach: bool = flag("--detach", "Do not follow what it prints."),
+    python: str = option("--python", "The Python with marin on the cluster.", default="python", metavar="PATH"),
+    detach: bool = flag("--detach", "Do not print the driver's output."),
     options: RunOptions = all_of(RunOptions),
 ) -> int:
-    """Run EXPERIMENT (a file) on a Ray cluster, its driver too.
+    """Run EXPERIMENT (a file) on a Ray cluster, with its driver, and print the driver's output.
 
     Takes every option of `marin run`. Ctrl-C leaves the job running.
     """
@@ -75,8 +75,10 @@ def command(
     if options.dry_run:
         return run_experiment(build, source, options)
     if options.backend is BackendName.INLINE:
-        raise BadField("--backend inline runs an experiment on this machine: nothing to submit; use `marin run`")
-    replace(options, resources=None).built(build, source)  # what is wrong is said here; GPUs are counted there
+        raise BadField(
+            "--backend inline runs an experiment on this machine, so there is nothing to submit; use `marin run`"
+        )
+    replace(options, resources=None).built(build, source)  # errors show here; the driver counts its GPUs
     inside = _inside(folder.absolute(), source)
     dashboard = cluster_called(options.address)
     console = open_console()
@@ -103,23 +105,23 @@ def command(
 
 
 def _inside(folder: Path, source: Path) -> str:
-    """The experiment's path in what is sent. Raises BadField."""
+    """Return the experiment's path in the copied folder. Raises BadField."""
     try:
         return str(source.relative_to(folder))
     except ValueError:
         raise BadField(
-            f"{source} is not in {folder}, which is what the job takes along; go to the folder of its project, or name "
-            "it with --folder"
+            f"{source} is not in {folder}, the folder that the job copies; go to the folder of its project, or name "
+            "that folder with --folder"
         ) from None
 
 
 def _prefix_there(prefix: str, dashboard: Dashboard, console: Console) -> str:
-    """The store's prefix as the cluster finds it. Raises BadPrefix."""
+    """Return the prefix under which the cluster finds the store. Raises BadPrefix."""
     if prefix.startswith("memory://"):
         raise BadPrefix(f"{prefix} ends with its process; a job needs a bucket or a disk that its cluster shares")
     if "://" in prefix:
         return prefix
     path = os.path.abspath(prefix)
     if not dashboard.is_this_machine:
-        say(console, f"the store {path} must be a disk that every machine of the cluster has at that path", "yellow")
+        say(console, f"the store {path} must be on a disk that every machine of the cluster has at that path", "yellow")
     return path

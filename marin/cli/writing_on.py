@@ -1,4 +1,4 @@
-"""``marin cat CHECKPOINT --prompt``: a checkpoint writes on from texts, at once. No step, no record."""
+"""``marin cat CHECKPOINT --prompt``: continue texts with a checkpoint at once, without a step or a record."""
 
 from __future__ import annotations
 
@@ -32,34 +32,38 @@ TOKENS = 64
 
 @dataclass(frozen=True, kw_only=True)
 class WritingOptions:
-    prompts: tuple[str, ...] = option("--prompt", "Write on from TEXT, by a checkpoint.", multiple=True, metavar="TEXT")
+    prompts: tuple[str, ...] = option(
+        "--prompt", "Continue TEXT with the checkpoint OUTPUT (repeatable).", multiple=True, metavar="TEXT"
+    )
     tokens: int | None = option(
-        "--tokens", f"The most to write after each prompt; {TOKENS} by default.", type=click.IntRange(min=1)
+        "--tokens", f"At most N tokens after each prompt; {TOKENS} by default.", type=click.IntRange(min=1)
     )
     temperature: float | None = option(
-        "--temperature", "Draw the tokens; the likeliest without it.", type=click.FloatRange(min=0)
+        "--temperature",
+        "Sample the tokens at this temperature; without it, take the likeliest.",
+        type=click.FloatRange(min=0),
     )
-    seed: int | None = option("--seed", "Draw others.", type=int)
+    seed: int | None = option("--seed", "Sample other tokens.", type=int)
     tokenizer: str | None = option(
-        "--tokenizer", "The one of the checkpoint, where its record names none.", complete=complete_output
+        "--tokenizer", "A tokenizer of the store, if the checkpoint's inputs name none.", complete=complete_output
     )
 
     def must_have_prompts(self) -> None:
-        """Raises UsageError for what says how to write on where nothing does."""
+        """Raise UsageError for options that need --prompt."""
         for each in fields(self):
             if each.name != "prompts" and getattr(self, each.name) is not None:
                 raise click.UsageError(f"--{each.name} says how a checkpoint writes on; give --prompt TEXT")
 
 
 def write_on(store: Store, name: str, options: WritingOptions, *, latest: bool, as_json: bool) -> None:
-    """Print each prompt with what follows it. Raises BadField, UnknownStep, and what a damaged checkpoint raises."""
+    """Print each prompt with its continuation. Raises BadField, UnknownStep, and the errors of a damaged checkpoint."""
     inventory, record, folder = _model_and_tokenizer(store, name, options.tokenizer, latest=latest)
     about = open_console(stderr=True)
     temperature, seed = options.temperature or 0.0, options.seed or 0
     how = f"temperature {temperature:g}, seed {seed}" if temperature else "greedy"
     say(about, f"{record.name} {record.identity[:12]}  {how}", "bold")
-    os.environ.setdefault("TRANSFORMERS_NO_ADVISORY_WARNINGS", "1")  # that PyTorch is not there
-    with warnings.catch_warnings(action="ignore"):  # of Levanter's imports
+    os.environ.setdefault("TRANSFORMERS_NO_ADVISORY_WARNINGS", "1")  # silences the note that PyTorch is missing
+    with warnings.catch_warnings(action="ignore"):  # Levanter's imports warn
         written = _written(inventory.store.output(record), folder, options, temperature, seed)
     console = open_console()
     for number, (prompt, text) in enumerate(zip(options.prompts, written, strict=True)):
@@ -91,7 +95,7 @@ def _model_and_tokenizer(
 
 
 def _tokenizer(inventory: Inventory, record: Record, name: str | None) -> Directory:
-    """The output that was named, or the one with which the text was made that the checkpoint was trained on."""
+    """Return the named tokenizer, or the tokenizer of the text on which the checkpoint was trained."""
     if name is not None:
         named = output_called(inventory, name)
         if named.kind != TOKENIZER:
@@ -113,7 +117,7 @@ def _tokenizer(inventory: Inventory, record: Record, name: str | None) -> Direct
         seen |= read
         level = [inventory.records[each] for each in sorted(read) if each in inventory.records]
     raise UnknownStep(
-        f"nothing that {record.name} was made from names a tokenizer that the store {inventory.store.prefix} holds; "
+        f"no input of {record.name} names a tokenizer that the store {inventory.store.prefix} holds; "
         "name one with --tokenizer"
     )
 
@@ -134,7 +138,7 @@ def _written(
     for prompt, text in zip(prompts, options.prompts, strict=True):
         if len(prompt) + most > facts.model.seq_len:
             raise BadField(
-                f"the prompt {text[:40]!r} has {len(prompt)} tokens, with the one before it; {most} more do not fit "
+                f"the prompt {text[:40]!r} has {len(prompt)} tokens, including the one before; {most} more do not fit "
                 f"into the model's {facts.model.seq_len}; shorten it, or give fewer --tokens"
             )
     model = load_model(directory, eos=tokenizer.eos)

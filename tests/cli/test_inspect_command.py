@@ -80,4 +80,4 @@ def test_a_training_that_is_not_and_tokens_that_are_not(made: tuple[Path, str], 
     other.write_text(file.read_text().replace("holdout=0.05", "holdout=0.1"))
     said = run(str(other), "--prefix", prefix, expect=Exit.EXPERIMENT).stderr
     assert "train/small reads tokenize/own, which the store" in said
-    assert "does not hold; make it first" in said
+    assert "does not hold. Build it first" in said

@@ -58,7 +58,7 @@ def test_a_folder_of_text_becomes_a_page_with_a_verdict(tmp_path: Path) -> None:
     assert re.search(r"^cached ", again, re.MULTILINE)
     assert not RUNS.search(again)
     (where / "microanneal_own_text.py").write_text("edited = True\n")
-    assert "says something else; nothing was written" in marin(where, *anneal, ends=Exit.EXPERIMENT)
+    assert "with other contents; nothing was written" in marin(where, *anneal, ends=Exit.EXPERIMENT)
 
 
 def refused(tmp_path: Path, *arguments: str) -> str:
@@ -70,7 +70,7 @@ def refused(tmp_path: Path, *arguments: str) -> str:
 @pytest.mark.parametrize("given", ["mmlu/acc", "=0.1", "mmlu/acc=little", "mmlu/acc=-1"])
 def test_a_guard_without_what_it_may_lose_is_refused(given: str, tmp_path: Path) -> None:
     said = refused(tmp_path, "--checkpoint", "run", "--candidate", "text", "--guard", given)
-    assert "wanted a metric and how much it may lose, mmlu/acc=0.01 say" in said
+    assert "wanted a metric and how much it may lose, such as mmlu/acc=0.01" in said
 
 
 def test_a_store_without_that_checkpoint_is_refused(tmp_path: Path) -> None:

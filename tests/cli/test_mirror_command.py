@@ -62,7 +62,7 @@ def test_the_way_is_said_before_and_a_bucket_that_does_not_say_where_it_is_is_no
     back = marin("mirror", "say", "--from", first, "--to", f"{project.store}-2", "--dry-run")
     assert "aws/eu-west-1 → local" in back
     server.obey(Rule(Act.ANSWER, operations=[Operation.OTHER], status=403))
-    assert "regions is unknown" in marin("mirror", "say", "--from", first, "--to", f"{project.store}-2")
+    assert "a region is unknown" in marin("mirror", "say", "--from", first, "--to", f"{project.store}-2")
     server.obey()
 
 

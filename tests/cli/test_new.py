@@ -168,7 +168,7 @@ def test_a_repository_around_it_is_not_touched(tmp_path: Path) -> None:
         ("MyStudy", "did you mean mystudy?"),
         ("2nd", "did you mean nd?"),
         ("ünder", "wanted up to 40 lower-case letters, digits and underscores"),
-        ("class", "no word of Python's"),
+        ("class", "no keyword of Python"),
         ("x" * 41, "up to 40"),
         ("", "a letter first"),
         ("json", "Python or marin has something of that name"),
@@ -188,7 +188,7 @@ def test_a_name_that_cannot_be_says_which_can(tmp_path: Path, name: str, says: s
     [
         (("a", "b"), "wanted marin new a, or marin new experiment NAME"),
         (("experiment",), "marin new experiment NAME"),
-        (("a", "--issue", "3"), "--issue is an experiment's"),
+        (("a", "--issue", "3"), "--issue is the number of an experiment"),
         (("experiment", "a", "--issue", "0"), "--issue"),
     ],
 )

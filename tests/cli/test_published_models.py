@@ -121,7 +121,7 @@ def test_a_published_model_writes_on_and_is_read_once(lab: Lab) -> None:
     (line,) = (line for line in said.splitlines() if line.startswith("{"))
     assert line in again
     assert line in lab.marin("cat", "pretrained-model/tiny", *ask)
-    assert "was made from: nothing of the store" in lab.marin("lineage", MODEL)
+    assert "was made from: nothing in the store" in lab.marin("lineage", MODEL)
     # A folder, which counts as it is now.
     assert "run  folder-model/mine" in lab.marin("cat", "./mine", *ask)
     assert "never built" not in lab.marin("cat", f"{lab.folder}/mine", *ask)
@@ -163,8 +163,8 @@ def test_published_models_are_compared_by_the_evaluation_of_ones_own(lab: Lab) -
 def test_published_models_without_anything_to_compare_by_are_refused(lab: Lab) -> None:
     lab.marin("adopt", "sums.jsonl", "--kind", "raw_files", "--label", "sums", "--because", "a test")
     said = lab.marin("compare", MODEL, "./mine", ends=Exit.EXPERIMENT)
-    assert f"{MODEL}, ./mine: nothing in the store" in said
-    assert "does not know by which tasks or text to compare" in said
+    assert f"{MODEL}, ./mine: the store " in said
+    assert "does not know which tasks or text to use" in said
     assert "docs/howto/compare-published.md" in said
 
 

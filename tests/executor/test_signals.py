@@ -49,7 +49,7 @@ def test_a_driver_that_is_told_to_stop_gives_its_lease_back_and_says_so(
     driver.send(number)
     assert driver.wait() == code, driver.said()
     assert "Traceback" not in driver.said()
-    assert "the next run goes on from there" in driver.said()
+    assert "the next run continues from them" in driver.said()
     assert len(race.began()) == 2  # it began, and it was stopped
     event = last_event(store)
     assert event["event"] == "stopped"

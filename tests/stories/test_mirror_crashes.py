@@ -122,7 +122,7 @@ def test_one_that_stood_still_and_was_taken_over_commits_nothing(
     assert done.progress.resumed_files >= 6
     stopped.send_signal(signal.SIGCONT)
     said, _ = stopped.communicate(timeout=60)
-    assert (stopped.returncode, "another call brought it" in said) == (0, True), said
+    assert (stopped.returncode, "another call copied it" in said) == (0, True), said
     assert committed(target, shards) == done.record
     assert Store(target).verify(done.record, Check.BYTES) == []
 

@@ -20,7 +20,7 @@ def test_steps_are_read_as_people_write_them() -> None:
     assert parse_steps("10-12") == (10, 12)
     assert parse_steps("7") == (7, 7)
     for wrong in ("12-10", "ten", "1-2-3", "-3", ""):
-        with pytest.raises(BadField, match="wanted the first and the last, 10-12 say"):
+        with pytest.raises(BadField, match="wanted the first and the last, such as 10-12"):
             parse_steps(wrong)
 
 

@@ -1,7 +1,7 @@
 """Exp 1: does a quality filter help on my own text?
 
-Question: is held-out text predicted better by a model whose training text was filtered?
-Arms: all of the text; what the rules for prose keep of it.
+Question: does a model predict held-out text better if its training text was filtered?
+Arms: the whole text; the text that the rules for prose keep.
 Decision: bits per byte of the held-out tenth.
 """
 

@@ -1,6 +1,6 @@
 """Exp 2: learning rate.
 
-Question: which peak learning rate predicts held-out text best? (An example: write what you ask.)
+Question: which peak learning rate predicts held-out text best? (An example: write your own question.)
 Arms: 2e-3, 5e-3 and 1e-2, with two seeds each.
 Decision: bits per byte of the held-out tenth, with intervals over seeds.
 """

@@ -1,1 +1,1 @@
-"""What the experiments share."""
+"""Code that the experiments share."""

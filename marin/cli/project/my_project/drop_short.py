@@ -5,7 +5,7 @@ from marin.errors import BadField
 
 
 class DropShort(ExecutorStep[Documents], op="drop-short", version=1):
-    """The documents with at least so many words."""
+    """The documents with at least ``words`` words."""
 
     documents: ExecutorStep[Documents]
     words: int = 50

@@ -1,4 +1,4 @@
-"""The text, how a small model is trained on it, and how it is scored: what the experiments share."""
+"""The text of the experiments, a small model trained on the text, and its score on held-out text."""
 
 from functools import partial
 
@@ -23,12 +23,12 @@ VOCABULARY = 2048
 
 
 class OwnText:
-    """Steps at one scale."""
+    """The steps that the experiments share, at one scale."""
 
     def __init__(self, scale: Scale) -> None:
         text = TextFiles(path=TEXT[scale], beside=__file__, label="own")
         documents = DropShort(documents=text, words=20, label="own")
-        # Long documents, books say, are cut at paragraphs, so that a tenth of the text can be held out.
+        # Split cuts long documents, such as books, at paragraphs, so that it can hold out a tenth of the text.
         split = partial(Split, documents=documents, holdout=0.1, piece=20_000)
         self.training = split(part=Part.TRAIN, label="training")
         self.held_out = split(part=Part.HELD_OUT, label="held out")
@@ -36,7 +36,7 @@ class OwnText:
         self.steps = STEPS[scale]
 
     def train(self, name: str, documents: ExecutorStep[Documents], *, lr: float = 5e-3, seed: int = 0) -> Train:
-        """A small Llama of these documents alone. lr: the learning rate after warmup, before it decays to zero."""
+        """Train a small Llama on these documents alone. lr: learning rate after warmup, before it decays to zero."""
         tokens = Tokenize(documents=documents, tokenizer=self.tokenizer, label=documents.label)
         return Train(
             label=name,
@@ -53,5 +53,5 @@ class OwnText:
         )
 
     def score(self, run: Train) -> Evaluate:
-        """How well the run predicts the held-out text."""
+        """Score how well the run predicts the held-out text."""
         return Evaluate(label=run.label, checkpoint=run, tokenizer=self.tokenizer, domains={"own": self.held_out})

@@ -1,4 +1,4 @@
-"""DropShort keeps what is long enough, and nothing else."""
+"""DropShort keeps the documents that are long enough, and no others."""
 
 from pathlib import Path
 

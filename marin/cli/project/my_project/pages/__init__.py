@@ -1,1 +1,1 @@
-"""What an experiment's page shows of each operator, in modules of the same names."""
+"""Sections of an experiment's page, in modules with the names of the operators' modules."""

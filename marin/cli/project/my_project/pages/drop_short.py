@@ -1,4 +1,4 @@
-"""What a page shows of DropShort: how long the documents are that stay."""
+"""The section of DropShort on the page: the lengths of the documents that stay."""
 
 from statistics import quantiles
 
