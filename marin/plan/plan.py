@@ -72,21 +72,21 @@ class Plan:
 
 
 def _about_revoked(stopped: list[Decision]) -> str:
-    lines = [f"{len(stopped)} output(s) of this experiment are revoked, or made from what is:"]
+    lines = [f"{len(stopped)} output(s) of this experiment are revoked, or were built from revoked outputs:"]
     lines += [f"  {decision.step.name}: {decision.reason}" for decision in stopped]
     return "\n".join(
         [
             *lines,
             "Nothing was started. Ways on:",
             "  raise the version of the operator that made it, or build on the replacement",
-            "  --rebuild STEP     make the revoked output again in place; what was made from it follows",
+            "  --rebuild STEP     rebuild the revoked output in place, and then its readers",
             "  marin revoke --withdraw --because REASON   if the revocation was a mistake",
         ]
     )
 
 
 def _about_drift(stopped: list[Decision]) -> str:
-    lines = [f"{len(stopped)} committed output(s) are not what today's experiment would make:"]
+    lines = [f"{len(stopped)} committed output(s) differ from what today's experiment would make:"]
     alike: dict[tuple[str, ...], list[str]] = {}
     for decision in stopped:
         alike.setdefault(decision.drift, []).append(decision.step.name)
@@ -95,25 +95,25 @@ def _about_drift(stopped: list[Decision]) -> str:
         lines += [f"      {change}" for change in shown_changes(drift)]
     if any(decision.step.pin is not None for decision in stopped):
         lines += [
-            "A pin is not made again. Ways on from one:",
-            "  make the output anew, and pin that   `marin ls --json` prints its path and digest",
-            "  Pinned(…, because=REASON)            it is right all the same; shown wherever it is used",
-            "  --on-drift accept --because REASON   the same, recorded in the store and not in the experiment",
+            "marin does not rebuild pins. Ways on from a pin:",
+            "  build a new output, and pin that     `marin ls --json` prints its path and digest",
+            "  Pinned(…, because=REASON)            keep using it; the reason is shown at each use",
+            "  --on-drift accept --because REASON   keep using it; the reason is recorded in the store only",
         ]
     if all(decision.step.pin is not None for decision in stopped):
         return "\n".join([*lines, "Nothing was started."])
     if all(change.startswith(CHANGED_OUTSIDE) for decision in stopped for change in decision.drift):
         lines += [
             "Nothing was started. Two ways on:",
-            "  --on-drift rebuild                   take the data as it is now, and make what follows from it",
-            "  --on-drift accept --because REASON   keep what was made of the data as it was; the reason is recorded",
+            "  --on-drift rebuild                   take today's data, and rebuild the steps that read it",
+            "  --on-drift accept --because REASON   keep the outputs of the old data; the reason is recorded",
         ]
         return "\n".join(lines)
     lines += [
         "Nothing was started. Three ways on:",
         "  raise the operator's version         a new output beside the old one, which stays",
-        "  --on-drift rebuild                   make these steps again in place, work in progress from its start",
-        "                                       (or --rebuild STEP for one of them)",
+        "  --on-drift rebuild                   rebuild these steps in place, work in progress from its start",
+        "                                       (or --rebuild STEP for one step)",
         "  --on-drift accept --because REASON   keep the outputs, go on with the work; the reason is recorded",
     ]
     return "\n".join(lines)
@@ -134,7 +134,7 @@ def make_plan(
     Raises UnknownStep for a --rebuild that names no step, BadPrefix, BadField.
     """
     if on_drift is OnDrift.ACCEPT and not because.strip():
-        raise BadField("--on-drift accept needs --because 'why the old outputs still stand'; it is recorded")
+        raise BadField("--on-drift accept needs --because 'why the old outputs are still good'; it is recorded")
     steps = experiment.steps()
     forced = resolve_names(rebuild, steps)
     digests, began = Digests(), time.monotonic()

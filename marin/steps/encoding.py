@@ -1,9 +1,9 @@
 """Canonical encoding: the bytes by which a field's value enters an identity.
 
-Every kind of value has its own tag and every variable-length part its length, so no two different
+Every kind of value has its own tag, and every variable-length part its length, so no two different
 values encode alike: ``1``, ``1.0``, ``True`` and ``"1"`` differ, ``0.0`` and ``-0.0`` differ,
 ``""`` and ``None`` differ, a tuple and a frozenset of the same items differ. Dict and set order
-does not matter. What has no stable encoding (functions, lists, open files, arrays) is refused.
+does not matter. marin refuses values without a stable encoding (functions, lists, open files, arrays).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ TAG_ATTRIBUTE = "__marin_tag__"
 STEP_ATTRIBUTE = "__marin_step__"
 _FIELDS_ATTRIBUTE = "__marin_identity_fields__"
 
-# Containers inside each other. All that walks a value later (plans, records, pages) recurses as deep.
+# The largest depth of nested containers. Plans, records and pages later recurse into a value as deep.
 DEEPEST = 100
 TOO_DEEP = f"nested more than {DEEPEST} levels deep, or it holds itself; make it flatter"
 _PLACE = 80  # characters of a place that an error shows
@@ -38,7 +38,7 @@ _PLACE = 80  # characters of a place that an error shows
 
 @runtime_checkable
 class Identified(Protocol):
-    """An object that brings its own identity: an ExecutorStep."""
+    """An object with its own identity: an ExecutorStep."""
 
     @property
     def identity(self) -> str: ...
@@ -59,9 +59,9 @@ def digest(encoded: bytes) -> str:
 def encode(value: object, path: str, found: list[Any], naming: Naming = by_identity) -> bytes:
     """Return the canonical bytes of one value.
 
-    path: where it stands, for the error ("Tokenize.text_field"). found: every Identified value met
-    on the way is appended: this is how dependencies are discovered. naming: what stands for such a value.
-    Raises UnencodableValue naming path.
+    path: the place of the value, for the error ("Tokenize.text_field"). found: encode appends every
+    Identified value to it; marin finds dependencies this way. naming: the text that stands for an
+    Identified value. Raises UnencodableValue naming path.
     """
     try:
         return _encode(value, _Walk(found, naming))
@@ -70,7 +70,7 @@ def encode(value: object, path: str, found: list[Any], naming: Naming = by_ident
 
 
 def encode_fields(instance: Any, path: str, found: list[Any], naming: Naming = by_identity) -> bytes:
-    """Name and value of every identity-bearing field, in name order. Raises UnencodableValue naming the field."""
+    """Return the bytes of every identity-bearing field, in name order. Raises UnencodableValue naming the field."""
     try:
         return _encode_fields(instance, _Walk(found, naming))
     except NoEncodingError as error:
@@ -78,7 +78,10 @@ def encode_fields(instance: Any, path: str, found: list[Any], naming: Naming = b
 
 
 def in_order_of_keys(pairs: list[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
-    """Items of a mapping as they are encoded; as they come if a key has no encoding, so that no identity holds them."""
+    """Return the items of a mapping in the order of their encoding.
+
+    If a key has no encoding, no identity holds the mapping, and the items keep their order.
+    """
     walk = _Walk([], by_identity)
     try:
         return sorted(pairs, key=lambda pair: _encode(pair[0], walk))
@@ -87,8 +90,10 @@ def in_order_of_keys(pairs: list[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
 
 
 class NoEncodingError(Exception):
-    """place: from the value that was asked for to the one without an encoding, found on the way back up, so that what
-    can be encoded (nearly everything) pays nothing for it."""
+    """A value without an encoding. place: the path to the value, from the value that encode was called with.
+
+    The callers build the path on the way up, so values with an encoding (nearly all) pay nothing for it.
+    """
 
     def __init__(self, why: str) -> None:
         self.why, self.place = why, ""
@@ -98,7 +103,7 @@ class NoEncodingError(Exception):
         return self
 
     def at(self, path: str) -> UnencodableValue:
-        """Return the error that people see."""
+        """Return the error that users see."""
         place = self.place if len(self.place) <= _PLACE else f"{self.place[:_PLACE]}…"
         return UnencodableValue(f"{path}{place}: {self.why}")
 
@@ -141,7 +146,7 @@ def _part(tag: bytes, *parts: bytes) -> bytes:
 def _encode_int(value: int) -> bytes:
     try:
         return _part(b"i", str(value).encode())
-    except ValueError as error:  # Python bounds the digits that it writes
+    except ValueError as error:  # Python limits the digits of an integer that it writes
         raise NoEncodingError(
             f"an integer of {value.bit_length()} bits is too long to write; pass it as bytes"
         ) from error
@@ -156,7 +161,7 @@ def _encode_float(value: float) -> bytes:
 def _encode_str(value: str) -> bytes:
     if "://" in value and is_address_with_credentials(value):
         raise NoEncodingError(
-            f"{redacted(value)!r} holds a credential, which is not what is read and could be guessed from an identity; "
+            f"{redacted(value)!r} holds a credential, which is not data and could be guessed from an identity; "
             "leave it out and give it to the machine: ~/.netrc, HF_TOKEN, AWS_… or fsspec's configuration"
         )
     try:
@@ -241,9 +246,9 @@ def _encode_fields(instance: object, walk: _Walk) -> bytes:
 
 
 def _identity_fields(cls: type) -> list[tuple[str, bytes, Callable[[], bytes] | None]]:
-    """Name, encoded name and, of a field that was added later, its encoded default; in name order.
+    """Return name, encoded name and, for a field that was added later, its encoded default; in name order.
 
-    Kept on the class, not in a cache that would keep the class.
+    The class holds the list. A cache would keep the class alive.
     """
     if (known := cls.__dict__.get(_FIELDS_ATTRIBUTE)) is not None:
         return known
@@ -264,7 +269,7 @@ def _identity_fields(cls: type) -> list[tuple[str, bytes, Callable[[], bytes] | 
 
 
 def _encoder_of(value: object) -> _Encoder:
-    """For what is no atom. Looked at anew each time, so that nothing here keeps a class alive."""
+    """Return the encoder of a value that is no atom. It is not cached, so that no cache keeps a class alive."""
     kind = type(value)
     if kind is tuple:
         return _encode_tuple
@@ -298,23 +303,23 @@ ATOMS: dict[type, Callable[[Any], bytes]] = {
 
 
 def cannot_change(kind: type) -> bool:
-    """Whether a class is a step's, or was decorated with @value."""
+    """Return whether a class is a step's, or was decorated with @value."""
     return hasattr(kind, TAG_ATTRIBUTE) or hasattr(kind, STEP_ATTRIBUTE)
 
 
 def name_of(key: object) -> str:
-    """What people call a key or an entry: a step by its label."""
+    """Return the name of a key or an entry for people: the label of a step, else its repr."""
     return str(getattr(key, "label", "") or repr(key))
 
 
 def _is_plain_class(kind: type) -> bool:
-    """A class of somebody's project, below none of Python's (no kind of number, text or container)."""
+    """Return whether a class and its bases belong to somebody's project (no kind of number, text or container)."""
     bases = [each for each in kind.__mro__[1:] if each is not object and each.__module__ not in ("abc", "typing")]
     return all(map(_is_written_here, (kind, *bases)))
 
 
 def _is_written_here(kind: type) -> bool:
-    """Not Python's, and not an installed package's."""
+    """Return whether a class is neither Python's nor an installed package's."""
     file = str(getattr(sys.modules.get(kind.__module__), "__file__", None) or "")
     return bool(file) and not any(file.startswith(folder) for folder in sysconfig.get_paths().values())
 

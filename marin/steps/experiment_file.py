@@ -1,4 +1,4 @@
-"""An experiment file as an importable module, so that every process can import the classes it defines."""
+"""Load experiment files as importable modules, so that every process can import their classes."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def load_build(path: str) -> tuple[Build, Path]:
 
 
 def near_files(source: Path) -> str:
-    """ "; did you mean experiments/exp1529_mantis.py?", or nothing. Looks beside it and one folder below."""
+    """Return "; did you mean experiments/exp1529_mantis.py?", or "". Looks beside the file and one folder below."""
     there = [*source.parent.glob("*.py"), *source.parent.glob("*/*.py")] if source.parent.is_dir() else []
     names = difflib.get_close_matches(source.name, {path.name for path in there}, n=2, cutoff=0.6)
     near = sorted((path for path in there if path.name in names), key=lambda path: names.index(path.name))[:2]
@@ -56,7 +56,7 @@ def _experiments_in(folder: Path) -> str:
 
 
 def importable(build: Build) -> Build:
-    """The same function from its file imported by name: a worker process cannot import ``__main__``."""
+    """Return the same function from its file, imported by name: a worker process cannot import ``__main__``."""
     name = getattr(build, "__qualname__", "")
     if build.__module__ != "__main__" or not name.isidentifier():
         return build
@@ -70,7 +70,7 @@ def source_of(build: Build) -> Path:
 
 
 def load_module(source: Path) -> ModuleType:
-    """Imported under the name that the packages around it give it; the folder above them joins Python's path."""
+    """Import a file under the name that its packages give it. The folder above the packages joins Python's path."""
     package = source.parent
     name = source.stem
     while (package / "__init__.py").exists():
@@ -103,9 +103,9 @@ def built_by(build: Build, source: Path, scale: Scale) -> Experiment:
 
 @contextmanager
 def explained(source: Path) -> Generator[None]:
-    """Whatever the experiment's code raises becomes a MarinError that says at which line.
+    """Turn every exception of the experiment's code into a MarinError that names the line.
 
-    Raises ExperimentError for what is not one already; that gets a note.
+    A MarinError keeps its class and gets the line as a note. Any other exception becomes an ExperimentError.
     """
     try:
         yield
@@ -156,7 +156,10 @@ def _relative(filename: str) -> str:
 
 
 def _leave_script_folder(source: Path) -> None:
-    """``python experiments/x.py`` puts experiments/ first on the path, where ``datasets`` would hide a package's."""
+    """Take the script's folder off Python's path.
+
+    ``python experiments/x.py`` puts experiments/ first, where its ``datasets`` would hide the package ``datasets``.
+    """
     folder = str(source.parent)
     if (source.parent / "__init__.py").exists() and folder in sys.path:
         sys.path.remove(folder)

@@ -1,8 +1,8 @@
 """Check in depth that the fields of a dataclass hold values of their annotated types, when an instance is made.
 
-The annotations of a class are read once, at its first instance. One that cannot be resolved (a name that only the type
-checker imports, a type variable) is not checked. An int fits where a float is wanted, as everywhere in Python, and
-stays an int: ``1`` and ``1.0`` are different identities, so converting it would lose the outputs made from it.
+marin reads the annotations of a class once, at its first instance. It does not check an annotation that cannot be
+resolved (a name that only the type checker imports, a type variable). An int fits where a float is wanted, as in all of
+Python, and stays an int: ``1`` and ``1.0`` are different identities, so a conversion would lose the existing outputs.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from marin.steps.encoding import EXECUTION, name_of
 from marin.steps.misfit import Misfit, choose_member, give_step, make_one, make_tuple, to_number
 
 _ATTRIBUTE = "__marin_checked_fields__"
-_UNCHECKED = "unchecked"  # of a checking __init__: the one that it wraps
-MAKES = "__marin_makes__"  # a class method of steps: the artifact that they make
+_UNCHECKED = "unchecked"  # attribute of a checking __init__: the wrapped __init__
+MAKES = "__marin_makes__"  # a class method of steps, which returns their artifact
 _NUMBERS: dict[type, tuple[type, ...]] = {int: (int,), float: (float, int)}
 
 type Check = Callable[[Any], Misfit | None]
@@ -34,9 +34,9 @@ type Check = Callable[[Any], Misfit | None]
 @dataclass(frozen=True, slots=True)
 class CheckedField:
     name: str
-    default: object  # needs no check
+    default: object  # this value needs no check
     execution: bool
-    exact: type | None  # a class whose instances need none
+    exact: type | None  # instances of exactly this class need no check
     check: Check | None  # None if everything fits
 
 
@@ -59,7 +59,7 @@ def check_when_made(cls: type[Any]) -> None:
 
 
 def make_unchecked[T](cls: type[T], fields: Mapping[str, Any]) -> T:
-    """An instance of such a class from what was written before: by other code, or before there were checks."""
+    """Return an instance without checks, for values that other code wrote, or code from before the checks."""
     made = cls.__new__(cls)
     getattr(cls.__init__, _UNCHECKED)(made, **fields)
     return made
@@ -74,7 +74,7 @@ def check_field(instance: object, spec: CheckedField, value: object) -> None:
 
 
 def fields_of(cls: type) -> list[CheckedField]:
-    """Kept on the class, not in a cache that would keep the class."""
+    """Return the fields with their checks. The class holds them; a cache would keep the class alive."""
     known = cls.__dict__.get(_ATTRIBUTE)
     if known is None:
         known = [_checked(cls, spec) for spec in dataclasses.fields(cls)]
@@ -102,13 +102,14 @@ def resolved(annotation: Any, owner: type) -> Any:
     space = vars(sys.modules[owner.__module__]) if owner.__module__ in sys.modules else {}
     try:
         return typing.get_type_hints(SimpleNamespace(__annotations__={"it": annotation}), space, names)["it"]
-    except Exception:  # whatever evaluating somebody's annotation raises: it is for the type checker alone
+    except Exception:  # evaluation may raise anything; the annotation is then for type checkers alone
         return Any
 
 
 def argument_of(cls: type, root: type) -> Any:
-    """The argument that a subclass gives the generic class ``root``, through the classes between; Any if it is not
-    said. For an operator: the artifact it makes, by its base, or by what run() is annotated to return."""
+    """Return the argument that a subclass gives the generic class ``root``, through the classes between; else Any.
+
+    For an operator, the argument is the artifact that it makes."""
     for base in get_original_bases(cls):
         origin = typing.get_origin(base) or base
         if not (isinstance(origin, type) and issubclass(origin, root)):
@@ -124,12 +125,12 @@ def argument_of(cls: type, root: type) -> Any:
 def _try_check_for(hint: Any) -> Check | None:
     try:
         return _check_for(hint.__value__ if isinstance(hint, TypeAliasType) else hint)
-    except Exception:  # an alias of what cannot be resolved
+    except Exception:  # the alias names a type that cannot be resolved
         return None
 
 
 def _check_for(hint: Any) -> Check | None:
-    """Return the check of a type; None if every value fits, or if this cannot be known."""
+    """Return the check of a type; None if every value fits, or if nothing is known about the type."""
     if hint is None or hint is NoneType:
         return _instance(NoneType, "None")
     if isinstance(hint, TypeAliasType):
@@ -170,7 +171,7 @@ def _class(cls: Any, args: tuple[Any, ...], hint: Any) -> Check | None:
 
 
 def _stands_for_others(cls: type) -> bool:
-    """A class that is there for the dataclasses below it; Python's own are there for themselves."""
+    """Return whether a class exists only for the dataclasses below it. Python's own classes never do."""
     of_python = cls.__module__.partition(".")[0] in sys.stdlib_module_names
     return not (of_python or _has_fields(cls) or hasattr(cls, MAKES))
 
@@ -184,18 +185,18 @@ def _family(cls: type) -> Iterator[type]:
 
 
 def _has_fields(cls: Any) -> bool:
-    """Without what a type checker would conclude from it."""
+    """Return whether a class is a dataclass. As a bool, so that the type checker does not narrow the type."""
     return dataclasses.is_dataclass(cls)
 
 
 def _instance(cls: type, wanted: str, shown: type | None = None, artifact: Any = Any) -> Check:
-    """shown: the class that a remedy makes one of. artifact: what a step is wanted to make."""
+    """Return a check for instances. shown: the class in the remedy. artifact: the artifact that a step must make."""
 
     def check(value: Any) -> Misfit | None:
         if isinstance(value, cls) or any(same_definition(base, cls) for base in type(value).__mro__):
             return None
         if hasattr(cls, MAKES) and not isinstance(value, type) and getattr(value, "pin", None) is not None:
-            return None  # stands for an output of any operator; the plan looks at what that is
+            return None  # a pin may be an output of any operator; the plan checks its kind
         if hasattr(cls, MAKES):
             return Misfit(value, wanted, lambda: give_step(_operators(cls, artifact), cls, value))
         return Misfit(value, wanted, lambda: choose_member(cls, value) or make_one(shown or cls, value))
@@ -204,7 +205,7 @@ def _instance(cls: type, wanted: str, shown: type | None = None, artifact: Any =
 
 
 def _operators(cls: Any, artifact: Any) -> Iterator[type]:
-    """The class itself, if it is an operator, or those below it that make just that artifact."""
+    """Yield the class itself if it is an operator, else the operators below it that make exactly that artifact."""
     if cls.op:
         yield cls
         return
@@ -271,7 +272,7 @@ def _tuple(args: tuple[Any, ...], wanted: str) -> Check:
 
 
 def _items(cls: type, args: tuple[Any, ...], wanted: str) -> Check:
-    """A container of any number of things of one kind."""
+    """Return the check of a container with any number of items of one type."""
     item = _check_for(args[0]) if args else None
 
     def check(value: Any) -> Misfit | None:
@@ -303,7 +304,7 @@ def _mapping(key_type: Any, value_type: Any, wanted: str) -> Check:
 
 
 def _parametrized(cls: type, args: tuple[Any, ...], instance: Check, wanted: str) -> Check:
-    """A generic class: a step by the artifact that it makes, a value by its fields."""
+    """Return the check of a generic class: it checks the artifact of a step, or the fields of a value."""
     if hasattr(cls, MAKES):
         return _step(args[0], instance, wanted)
     if not _has_fields(cls):
@@ -313,7 +314,7 @@ def _parametrized(cls: type, args: tuple[Any, ...], instance: Check, wanted: str
 
 
 def _of_a_family(root: type, argument: Any, instance: Check) -> Check:
-    """A generic class that is there for its subclasses: their fields, by what its argument is called there."""
+    """Return the check of a generic class that exists for its subclasses: of their fields of type ``argument``."""
 
     def check(value: Any) -> Misfit | None:
         if (misfit := instance(value)) is not None:
@@ -327,7 +328,7 @@ def _of_a_family(root: type, argument: Any, instance: Check) -> Check:
 
 
 def _fields(cls: Any, bound: Mapping[Any, Any]) -> Check:
-    """bound: what the class's type variables stand for."""
+    """Return the check of the generic fields of a class. bound: the types of its type variables."""
     hints = {spec.name: hint_of(cls, spec.name) for spec in dataclasses.fields(cls)}
     generic = {name: hint for name, hint in hints.items() if isinstance(hint, TypeVar) or _parameters(hint)}
     checks = [(name, _check_for(_substituted(hint, bound))) for name, hint in generic.items()]
@@ -358,7 +359,7 @@ def _step(artifact: Any, instance: Check, wanted: str) -> Check:
 
 @functools.cache
 def _alias(alias: TypeAliasType) -> Check:
-    """Resolved when first used: it may name itself."""
+    """Return the check of a type alias. It is resolved at first use, because an alias may name itself."""
     resolved: list[Check | None] = []
 
     def check(value: Any) -> Misfit | None:
@@ -374,7 +375,7 @@ def _parameters(hint: Any) -> tuple[Any, ...]:
 
 
 def _substituted(hint: Any, bound: Mapping[Any, Any]) -> Any:
-    """With every type variable replaced by what it stands for, Any where that is unknown."""
+    """Return the type with every type variable replaced by its type, or by Any if its type is unknown."""
     if isinstance(hint, TypeVar):
         return bound.get(hint, Any)
     parameters = () if inspect.isclass(hint) else _parameters(hint)
@@ -382,7 +383,7 @@ def _substituted(hint: Any, bound: Mapping[Any, Any]) -> Any:
 
 
 def write_type(hint: Any) -> str:
-    """As it is written in the class."""
+    """Return the text of a type, as a class writes it."""
     if hint is Ellipsis:
         return "…"
     if hint is None or hint is NoneType:

@@ -19,10 +19,10 @@ class Pinned[A: Artifact](ExecutorStep[A], op="pinned"):
 
     at: the output's directory below the store's prefix, as ``marin ls`` prints it; not part of the identity. digest:
     the root digest of its bytes (64 hex digits). The plan refuses a pin whose output is missing, holds other bytes or
-    was revoked; before its first use every byte is checked. It stops where the code that made the output, or anything
-    that it was made from, is another today, unless because says why that does not matter. Lineage goes on through it.
-    Data that is not in the store comes in with ``marin adopt``. Raises BadField without a digest: a path alone says
-    nothing about what it holds.
+    was revoked. Before the first use marin checks every byte. The plan stops if the code of the output, or anything it
+    was built from, has changed, unless because says why the change does not matter. Lineage continues through a pin.
+    For data outside the store use ``marin adopt`` first. Raises BadField without a digest: a path alone does not tell
+    its contents.
     """
 
     digest: str = ""
@@ -38,7 +38,7 @@ class Pinned[A: Artifact](ExecutorStep[A], op="pinned"):
         if not re.fullmatch(r"[0-9a-f]{64}", self.digest):
             raise BadField(
                 f"Pinned({self.at!r}).digest is {self.digest!r}; wanted the 64 hex digits of its bytes, which "
-                f"`marin ls --json` and `marin adopt` print: a path alone says nothing about what it holds"
+                f"`marin ls --json` and `marin adopt` print: a path alone does not tell its contents"
             )
 
     @property

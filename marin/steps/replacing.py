@@ -9,7 +9,7 @@ from typing import Any, cast
 from marin.steps.field_types import hint_of
 from marin.steps.step import ExecutorStep
 
-# Of a step or a value in one, and its fields as they are now, those that shall be different.
+# (step or value, its present fields) → the fields to change.
 type Adjust = Callable[[Any, Mapping[str, Any]], Mapping[str, Any]]
 
 

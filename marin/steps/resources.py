@@ -1,4 +1,4 @@
-"""What a step asks of the machine that runs it. Never part of an identity."""
+"""Machines that a step asks for. Resources are never part of an identity."""
 
 from __future__ import annotations
 
@@ -8,59 +8,59 @@ from dataclasses import dataclass, replace
 from marin.errors import BadField
 from marin.steps.value import value
 
-# Model FLOP/s utilisation when nobody measured it. An estimate, a little to the dear side: PaLM 540B on
-# v4 reached .462 (Chowdhery et al. 2022), Llama 3 405B on H100 .38 to .43 (Grattafiori et al. 2024).
+# Model FLOP/s utilisation if nobody measured it. The estimate is slightly pessimistic: PaLM 540B on v4
+# reached .462 (Chowdhery et al. 2022), Llama 3 405B on H100 .38 to .43 (Grattafiori et al. 2024).
 MFU = 0.40
-ANY_GPU = "gpu"  # the name of an accelerator: GPUs of whatever kind there is
+ANY_GPU = "gpu"  # the name of an accelerator: GPUs of any kind
 
 
 @value("accelerator", kw_only=True)
 class Accelerator:
-    """Slices of accelerators that are taken whole, each with a copy of the model where there are several."""
+    """One or more whole slices of accelerator chips. With several slices, each holds a copy of the model."""
 
-    name: str  # the provider's word for one of them ("v4-2048")
+    name: str  # the provider's name of one slice ("v4-2048")
     chips: int  # of all slices together
-    hosts: int  # likewise
-    peak_flops: float  # dense bf16 FLOP/s of one chip; 0 where nobody knows
+    hosts: int  # of all slices together
+    peak_flops: float  # dense bf16 FLOP/s of one chip; 0 if unknown
     slices: int = 1
-    memory_gb: float = 0.0  # HBM of one chip; 0 where nobody knows
+    memory_gb: float = 0.0  # HBM of one chip; 0 if unknown
 
     def __str__(self) -> str:
         return self.name if self.slices == 1 else f"{self.slices} × {self.name}"
 
     @property
     def is_tpu(self) -> bool:
-        """Its name holds the size of a slice, then."""
+        """Return whether the accelerator is a TPU: only TPU names hold the size of a slice."""
         return "-" in self.name
 
     @property
     def host_chips(self) -> int:
-        """Of one host."""
+        """Return the chips of one host."""
         return self.chips // self.hosts
 
     @property
     def slice_hosts(self) -> int:
-        """Of one slice."""
+        """Return the hosts of one slice."""
         return self.hosts // self.slices
 
     @property
     def slice_chips(self) -> int:
-        """Likewise: what one copy of a model is spread over."""
+        """Return the chips of one slice, over which one copy of a model is spread."""
         return self.chips // self.slices
 
 
 @value("resources", kw_only=True)
 class Resources:
-    """What a step asks of each host. Raises BadField for amounts that cannot be, or a region that is none.
+    """Resources that a step asks for on each host. Raises BadField for impossible amounts or a malformed region.
 
-    ``tpu("v5p-512") | tpu("v4-2048")`` takes the second where the first is not to be had.
+    ``tpu("v5p-512") | tpu("v4-2048")`` takes the second if the first is not available.
     """
 
     cpus: float = 1.0  # cores reserved (Ray's num_cpus)
     memory_gib: float = 0.0  # reserved; 0 for no reservation
     accelerator: Accelerator | None = None
-    region: str = ""  # where those machines are ("gcp/us-central2"), "" for where --region says; only counts egress
-    alternatives: tuple[Accelerator, ...] = ()  # to the accelerator, the best first
+    region: str = ""  # region of the machines ("gcp/us-central2"), "" for that of --region; only for counting egress
+    alternatives: tuple[Accelerator, ...] = ()  # other accelerators that will do, the best first
 
     def __post_init__(self) -> None:
         for name, amount in (("cpus", self.cpus), ("memory_gib", self.memory_gib)):
@@ -75,17 +75,17 @@ class Resources:
 
     @property
     def accelerators(self) -> tuple[Accelerator, ...]:
-        """Every one that will do, the best first."""
+        """Return every accelerator that will do, the best first."""
         return () if self.accelerator is None else (self.accelerator, *self.alternatives)
 
     def __or__(self, other: Resources) -> Resources:
-        """Either's accelerators. Raises BadField where the two differ in anything else, or one has none."""
+        """Return resources with the accelerators of both. Raises BadField if they differ otherwise, or one has none."""
         if not (self.accelerators and other.accelerators):
             raise BadField(f"{self} | {other}: only accelerators can stand in for each other")
         if replace(other, accelerator=self.accelerator, alternatives=self.alternatives) != self:
             raise BadField(
                 f"{', '.join(map(str, self.accelerators))} | {', '.join(map(str, other.accelerators))}: they differ in "
-                "cpus, memory_gib or region, of which a step has but one; give both the same"
+                "cpus, memory_gib or region, but a step has only one of each; give both the same"
             )
         return replace(self, alternatives=(*self.alternatives, *other.accelerators))
 
@@ -95,16 +95,16 @@ CPU = Resources()
 
 @dataclass(frozen=True, kw_only=True)
 class Size:
-    """How large an output is, or about to be."""
+    """The size of an output, known or expected."""
 
-    bytes: int  # of its files
-    tokens: int | None = None  # of the text in it, None where unknown
-    documents: float | None = None  # in expectation, None where unknown
+    bytes: int  # of the output's files
+    tokens: int | None = None  # of the output's text; None if unknown
+    documents: float | None = None  # expected number; None if unknown
 
 
 @dataclass(frozen=True, kw_only=True)
 class Work:
-    """What a training step will do: optimizer steps, tokens read, floating-point operations."""
+    """The amount of training in a step: optimizer steps, tokens read, floating-point operations."""
 
     steps: int
     tokens: int

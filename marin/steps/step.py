@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from marin.store.files.directory import Directory
 
 
-_MADE = "__marin_made__"  # on a class: what __marin_makes__ found
+_MADE = "__marin_made__"  # attribute of a class: the result of __marin_makes__
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,8 +33,8 @@ class Pin:
     """An output of the store, named by its place."""
 
     at: str  # ``op/label-identity.token``
-    digest: str  # root of its bytes
-    because: str = ""  # why it is used although its code changed since; "" if nobody said
+    digest: str  # digest of its bytes
+    because: str = ""  # why marin may use it although its code changed since; "" without a reason
 
 
 @dataclass_transform(
@@ -56,19 +56,19 @@ class ExecutorStep[A: Artifact](_FrozenFields):
     ``op`` names the operator in identities and in the store, so classes may be renamed and moved.
     Raise ``version`` when the same fields should give a different output. Two steps with the same
     operator, version and identity-bearing fields are equal, whatever their label and resources.
-    Raises UnencodableValue at construction for a field that cannot be part of an identity and
-    BadField for an unknown, missing or senseless one.
+    Raises UnencodableValue at construction for a field that cannot be part of an identity, and
+    BadField for an unknown or missing field or a senseless value.
     """
 
     op: ClassVar[str] = ""
     version: ClassVar[int] = 1
     isolated: ClassVar[bool] = False  # True: run() needs a process of its own
-    uses_accelerator: ClassVar[bool] = False  # True: run() works on the accelerator of its resources, if there is one
+    uses_accelerator: ClassVar[bool] = False  # True: run() uses the accelerator of its resources, if any
 
     label: str = execution(default="")
     resources: Resources = execution(default=CPU)
     lifetime: Lifetime = execution(default=FOREVER)
-    may_be_empty: bool = execution(default=False)  # an output without any document is no failure
+    may_be_empty: bool = execution(default=False)  # True: an output without any document is no failure
 
     def __init_subclass__(
         cls,
@@ -109,11 +109,11 @@ class ExecutorStep[A: Artifact](_FrozenFields):
 
     @functools.cached_property
     def identity(self) -> str:
-        """64 hex digits, from operator, version and every field in the identity; dependencies by their identities."""
+        """Return 64 hex digits from operator, version and identity fields. Dependencies enter by their identities."""
         found: list[ExecutorStep[Any]] = []
         try:
             fields = encode_fields(self, type(self).__name__, found)
-        except RecursionError as error:  # before the identities of the steps in its fields are known
+        except RecursionError as error:  # raised before the identities of the steps in its fields are known
             name = f"{self.op}/{self.label}".rstrip("/")
             raise CyclicSteps(f"steps depend on themselves: {name} → {name}") from error
         self.__dict__["dependencies"] = _each_once(found)
@@ -121,14 +121,14 @@ class ExecutorStep[A: Artifact](_FrozenFields):
 
     @functools.cached_property
     def dependencies(self) -> tuple[ExecutorStep[Any], ...]:
-        """The steps in the fields that enter the identity, at any depth, each once, in field order."""
+        """Return the steps in the identity fields, at any depth, each once, in field order."""
         found: list[ExecutorStep[Any]] = []
         encode_fields(self, type(self).__name__, found)
         return _each_once(found)
 
     @property
     def producer(self) -> ExecutorStep[Any] | None:
-        """The step that commits this one while it runs, if there is such a step: a milestone's training run.
+        """Return the step that commits this one while it runs: for a milestone its training run, else None.
 
         A milestone has a field ``step``: the optimizer step at which it is committed.
         """
@@ -136,47 +136,47 @@ class ExecutorStep[A: Artifact](_FrozenFields):
 
     @property
     def pin(self) -> Pin | None:
-        """The output of the store that this step stands for, if it is a pin: see marin.steps.pinned."""
+        """Return the output of the store that this step stands for if it is a pin (marin.steps.pinned), else None."""
         return None
 
     def outside(self) -> dict[str, str]:
-        """Outside data that run() reads, by name, with a digest each: names, sizes and checksums, or etags.
+        """Return digests of the outside data that run() reads, by name: of names, sizes and checksums, or of etags.
 
-        A relative name begins at the folder of the file in the field ``beside``, where the step has one. Called when
-        planning, so it must be cheap. A change later is drift.
+        If the step has a field ``beside``, relative names begin at the folder of that file. Every plan calls this
+        method, so it must be cheap. A later change of a digest is drift.
         """
         return {}
 
     def outside_bytes(self) -> Mapping[str, int]:
-        """URLs on object stores (``gs://``, ``s3://``) that run() reads outside data from, with the bytes of each.
+        """Return the sizes of outside data that run() reads from object stores, by URL (``gs://``, ``s3://``).
 
-        Called when planning, and only where the regions of steps are known: what crosses them is counted.
+        A plan calls this only if it knows the regions of the steps, to count the bytes that cross regions.
         """
         return {}
 
     def work(self) -> Work | None:
-        """How much training this step is, known from its fields alone; None for steps that do not train."""
+        """Return the amount of training in this step, from its fields alone; None for steps that do not train."""
         return None
 
     def expected_size(self, inputs: Mapping[ExecutorStep[Any], Size]) -> Size | None:
-        """How large the output will be, or can be at most, from fields and inputs; None where those do not tell.
+        """Return the expected or largest size of the output, from fields and inputs; None if they do not tell it.
 
-        inputs: the dependencies whose size is known or expected itself.
+        inputs: sizes, known or expected, of the dependencies that have one.
         """
         return None
 
     def evaluated_on(self) -> tuple[ExecutorStep[Any], ...]:
-        """Whose output scores are of. What the model was trained on should have been decontaminated against it."""
+        """Return the steps whose items or texts this step scores. Training text should hold none of them."""
         return ()
 
     @property
     def name(self) -> str:
-        """What people call this step: ``op/label``, or ``op/`` and the first digits of its identity."""
+        """Return the name of this step for people: ``op/label``, or ``op/`` and the first digits of its identity."""
         return f"{self.op}/{self.label or self.identity[:8]}"
 
     @classmethod
     def __marin_makes__(cls) -> Any:
-        """The artifact class that run() returns; Any, or no class, where neither the base nor run() says it."""
+        """Return the artifact class that run() returns; Any, or no class, if neither the base nor run() names it."""
         if _MADE not in cls.__dict__:
             made = argument_of(cls, ExecutorStep)
             if not isinstance(made, type) or made in (Any, Artifact):
@@ -186,7 +186,7 @@ class ExecutorStep[A: Artifact](_FrozenFields):
         return cls.__dict__[_MADE]
 
     def __copy__(self) -> Self:
-        return self  # it cannot change
+        return self  # a step cannot change
 
     def __deepcopy__(self, memo: object) -> Self:
         return self
@@ -206,14 +206,14 @@ setattr(ExecutorStep, STEP_ATTRIBUTE, True)
 
 
 class Context(Protocol):
-    """Handed to ``run()``. Inputs come by ``ctx[self.field]``; everything written goes below ``out``.
+    """The argument of ``run()``. ``ctx[self.field]`` is an input; write all files below ``out``.
 
-    out: this attempt's own directory; becomes the committed output.
-    milestones: optimizer steps at which somebody waits for a checkpoint of this step, ascending.
-    tracker: what the person who runs it wants trainings shown in, "wandb" or "trackio"; "" for nothing.
-    profile: first and last optimizer step of a trace that this person wants of trainings, None for none.
-    code: digest of the code that makes this step's output; another one than before where a run was resumed with it.
-    accelerator: what it runs on: of those that its resources accept, the one that was to be had.
+    out: this attempt's own directory, which becomes the committed output.
+    milestones: optimizer steps, ascending, at which somebody waits for a checkpoint of this step.
+    tracker: the tracker in which the user wants to see trainings, "wandb" or "trackio"; "" for none.
+    profile: first and last optimizer step of the trace that the user wants of trainings; None for no trace.
+    code: digest of the code that makes this step's output. It differs from before if other code resumes a run.
+    accelerator: the accelerator that the step got, of those that its resources accept.
     """
 
     out: Directory
@@ -225,15 +225,15 @@ class Context(Protocol):
 
     @property
     def state(self) -> Directory:
-        """Survives failed attempts of this step, for work in progress (training checkpoints); gone after the commit."""
+        """Return a directory for work in progress (training checkpoints), kept after failures until the commit."""
         ...
 
     def __getitem__[A: Artifact](self, step: ExecutorStep[A]) -> A:
-        """The committed artifact of a dependency. Raises KeyError for a step that is not one."""
+        """Return the committed artifact of a dependency. Raises KeyError for any other step."""
         ...
 
     def map[T, R](self, work: Callable[[T], R], items: Sequence[T]) -> list[R]:
-        """``[work(item) for item in items]``, spread over the cluster when there is one.
+        """Return ``[work(item) for item in items]``, spread over the cluster if there is one.
 
         work must be a top-level function; items and results must pickle.
         """
@@ -242,28 +242,28 @@ class Context(Protocol):
     def write_shards[T, R](
         self, work: Callable[[T, Directory], R], items: Sequence[T], kind: type[R], by: Any = None
     ) -> list[R]:
-        """``[work(item, out) for item in items]``, spread over the cluster; what is done stays done if the step fails.
+        """Return ``[work(item, out) for item in items]``, spread over the cluster. Finished items survive a failure.
 
-        work: a top-level function that writes its item's files below the directory it is given, under names that no
-        other item's have, and returns a ``kind``: a class or type that JSON can say. The files are the output's when
-        all are done. by: who makes them instead of tasks of the cluster (operators.on_hosts).
+        work: a top-level function that writes the files of its item below the given directory. No other item may use
+        the same file names. It returns a ``kind``: a class or type that JSON can represent. The files become part of
+        the output when all items are done. by: makes the files instead of tasks of the cluster (operators.on_hosts).
         """
         ...
 
     def on_hosts[R](self, lead: Callable[[Host], R], follow: Callable[[Host], object]) -> R:
-        """lead(host) here, and at the same time follow(host) on each other host that the step's accelerator has.
+        """Run lead(host) here, and at the same time follow(host) on each other host of the step's accelerator.
 
-        follow must pickle. When one fails or dies the others are stopped, and what stopped it is raised here. On a
-        single host it is lead alone.
+        Returns the result of lead. follow must pickle. When one call fails or dies, marin stops the others and raises
+        the cause here. On a single host only lead runs.
         """
         ...
 
     def progress(self, done: float, total: float, unit: str, note: str = "") -> None:
-        """Say how far the step is; shown live. Cheap: call it as often as you like."""
+        """Report the progress of the step, which marin shows live. Cheap: call it as often as you like."""
         ...
 
     def log(self, message: str) -> None:
-        """One line into this attempt's log."""
+        """Write one line into this attempt's log."""
         ...
 
     def note(self, message: str) -> None:
@@ -276,11 +276,11 @@ class Context(Protocol):
 
 
 def must_be_one_class(step: ExecutorStep[Any], other: ExecutorStep[Any]) -> None:
-    """Raises ExperimentError for two equal steps of different classes: one would be run in place of the other."""
+    """Raise ExperimentError for two equal steps of different classes: one would run in place of the other."""
     if type(step) is not type(other):
         raise ExperimentError(
-            f"{step.name} is in this experiment twice, made by two classes of one name, {type(step).__module__}."
-            f"{type(step).__qualname__}: its module was loaded again, or a function defines it each time it is called. "
+            f"{step.name} is in this experiment twice, from two classes with the same name, {type(step).__module__}."
+            f"{type(step).__qualname__}. Its module was loaded again, or a function defines it at each call. "
             "Build every step after the last definition, or give the classes different ops"
         )
 
@@ -294,10 +294,10 @@ def _each_once(found: list[ExecutorStep[Any]]) -> tuple[ExecutorStep[Any], ...]:
 
 
 def action_key(step: ExecutorStep[Any], roots: Mapping[str, str]) -> str:
-    """64 hex digits: operator, version and fields, every dependency replaced by its content.
+    """Return 64 hex digits from operator, version and fields, with every dependency replaced by its content.
 
-    roots: digest of each dependency's bytes, by identity. Equal actions make equal outputs, whatever made their
-    inputs. A milestone's is told by its training run's, which need not have ended.
+    roots: digest of each dependency's bytes, by identity. Steps with equal action keys make equal outputs, regardless
+    of the steps that made their inputs. A milestone's key uses its training run's key, so the run need not have ended.
     """
 
     def content(read: Identified) -> str:
@@ -310,14 +310,14 @@ def action_key(step: ExecutorStep[Any], roots: Mapping[str, str]) -> str:
 
 
 def identity_fields(step: ExecutorStep[Any]) -> dict[str, Any]:
-    """The fields that enter the identity, by name."""
+    """Return the fields that enter the identity, by name."""
     return {f.name: getattr(step, f.name) for f in dataclasses.fields(step) if EXECUTION not in f.metadata}
 
 
 def _wrap_init(cls: type[Any]) -> None:
-    """Make the generated __init__ name unknown and missing fields, with near misses, and end with a frozen step.
+    """Make the generated __init__ name unknown and missing fields, with near misses, and freeze the step at the end.
 
-    After __post_init__, which may set fields too: the identity is of what run() will see.
+    It freezes after __post_init__, which may set fields too: the identity must cover the values that run() will see.
     """
     made = cls.__init__
     known = {spec.name: spec for spec in dataclasses.fields(cls)}
@@ -343,9 +343,9 @@ def _wrap_init(cls: type[Any]) -> None:
             raise BadField(
                 f"{cls.__name__}.label is {self.label!r}, which holds {strange}; labels are one line of plain text"
             )
-        encode(self.label, f"{cls.__name__}.label", [])  # no identity, but every record holds it
+        encode(self.label, f"{cls.__name__}.label", [])  # not in the identity, but in every record
         self.check()
-        getattr(self, "identity")  # now: what has no encoding fails where it was written
+        getattr(self, "identity")  # now, so that a value without an encoding fails where it was written
 
-    setattr(__init__, "__wrapped__", made)  # whose signature help() shows: every field, its type and default
+    setattr(__init__, "__wrapped__", made)  # help() then shows its signature: every field, type and default
     setattr(cls, "__init__", __init__)

@@ -1,7 +1,7 @@
 """Values: the objects that a step's field may hold besides numbers, strings and steps. Frozen, checked, encoded.
 
-``since`` and ``execution`` say how a field counts; ``value`` makes a dataclass or an enum one that may be a field.
-How values enter an identity: marin.steps.encoding.
+``since`` and ``execution`` say how a field counts; ``value`` makes a dataclass or an enum a possible field value.
+marin.steps.encoding describes how values enter an identity.
 """
 
 from __future__ import annotations
@@ -127,15 +127,15 @@ def _frozen[T](cls: type[T], kw_only: bool) -> type[T]:
                 raise BadField(no_such_field(cls, unknown[0], known)) from None
             raise
 
-    setattr(__init__, "__wrapped__", init)  # whose signature help() shows: every field, its type and default
+    setattr(__init__, "__wrapped__", init)  # help() then shows its signature: every field, type and default
     setattr(made, "__init__", __init__)
     return made
 
 
 def freeze_fields(instance: object) -> None:
-    """Make the fields of a new instance its own: frozen in depth, of the types that they are annotated with.
+    """Freeze the fields of a new instance in depth, and check their types.
 
-    Raises BadField for another type and UnencodableValue for what is nested too deeply, naming the field.
+    Raises BadField for a wrong type and UnencodableValue for a value nested too deeply, naming the field.
     """
     for spec in fields_of(type(instance)):
         given = getattr(instance, spec.name)
@@ -152,7 +152,7 @@ def _freeze(instance: object, spec: CheckedField, given: object) -> object:
         frozen = _frozen_value(given, 0)
     except NoEncodingError as error:
         raise error.at(place) from None
-    except TypeError as error:  # a key, or an item of a set, of a class that hashes what can change
+    except TypeError as error:  # a key or a set item is of a class whose hash can change
         raise UnencodableValue(f"{place}: {error}") from error
     if spec.execution:
         frozen = _copied(frozen)
@@ -162,9 +162,9 @@ def _freeze(instance: object, spec: CheckedField, given: object) -> object:
 
 
 def _frozen_value(given: Any, depth: int) -> Any:
-    """Mappings become FrozenDicts, sets frozensets, at any depth; what is frozen already stays the same object.
+    """Turn mappings into FrozenDicts and sets into frozensets, at any depth. Frozen values stay the same objects.
 
-    What can change and is none of these has no encoding, so an identity refuses it.
+    Other values that can change have no encoding, so an identity refuses them.
     """
     kind = type(cast(object, given))
     if kind in ATOMS or kind is FrozenDict or cannot_change(kind):
@@ -191,10 +191,10 @@ def _frozen_dict(items: Mapping[Any, Any], depth: int) -> FrozenDict:
 
 
 def _copied(given: Any) -> Any:
-    """What an execution field holds need not have an encoding, only be the step's own."""
+    """Return the value of an execution field as the step's own. The value need not have an encoding."""
     if cannot_change(type(cast(object, given))) or isinstance(given, Enum):
         return given
     try:
         return copy.deepcopy(given)
-    except Exception:  # a lock, a file, a generator: there is only the one
+    except Exception:  # a lock, a file or a generator cannot be copied
         return given

@@ -89,7 +89,7 @@ def test_a_pin_of_what_was_fixed_since_stops_whether_it_was_used_or_not(other: O
     (diff,) = told["diffs"].values()
     assert "-def ending(times=2)" in diff
     assert "+def ending(times=3)" in diff
-    assert "A pin is not made again" in other.run(expect=DRIFT)
+    assert "marin does not rebuild pins" in other.run(expect=DRIFT)
     other.run("--on-drift", "rebuild", expect=DRIFT)
 
     other.edit("times: int = 3", "times: int = 2")

@@ -159,7 +159,7 @@ def test_equal_steps_of_two_classes_are_not_taken_for_each_other() -> None:
         lambda: experiment(a=one, b=two),
         lambda: experiment(a=Join(parts=(one,)), b=Join(parts=(two,), separator="-")),
     ):
-        with pytest.raises(ExperimentError, match=r"made by two classes of one name, .*made_by_a_function"):
+        with pytest.raises(ExperimentError, match=r"from two classes with the same name, .*made_by_a_function"):
             build()
     assert experiment(a=one, b=Join(parts=(one, one))).steps()
 
