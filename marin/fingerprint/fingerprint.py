@@ -29,12 +29,12 @@ class CodeFingerprint:
     units: digest by qualified name ("operators.tokenize.Tokenize"). packages: version by
     distribution, and "python". opaque: code that analysis cannot see through, each with its file and
     line. sources: normalised text by qualified name, for showing a difference later.
-    loaded: modules of the project that are imported. environment: names of variables that are asked for, see
+    loaded: imported modules of the project. environment: names of the variables that the code reads, see
     ``marin.fingerprint.source.unit_source``. readers: packages that open files without Python.
-    format: the rules by which units were found; today's are FORMAT. By the rules of format 1, annotations and
-    docstrings of all units counted if some package reads annotations, and a definition counted wherever it was passed
-    to something. counted_before: the units that would count today by these older rules.
-    Two fingerprints are equal if their units and packages are.
+    format: the rules for finding units; today's are FORMAT. Format 1 counted annotations and docstrings of all units
+    if some package reads annotations. It also counted every definition that was passed to something.
+    counted_before: the units that would count today by these older rules.
+    Two fingerprints are equal if their units and packages are equal.
     """
 
     units: Mapping[str, str]

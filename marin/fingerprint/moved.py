@@ -1,11 +1,11 @@
-"""Code that moved, and fields that were added: differences of two fingerprints that change no output.
+"""Find moved code and added fields: differences of two fingerprints that change no output.
 
-A unit is named by its module, so a file that moves renames its units and what other units say of them. Two units are
-one that moved if one vanished and one appeared, of the same name within their modules, whose texts are equal once every
-name that they use is taken for what it leads to. Where several could be the one, none is: that stays drift.
+A unit's name contains its module, so a moved file renames its units, also in the texts of other units. A unit counts as
+moved if one unit vanished, a unit with the same name within its module appeared, and the two texts are equal once every
+name in them is replaced by its target. If several units could be the moved one, none counts as moved: that is drift.
 
-A class that gained a ``since()`` field makes what it made before. A field that has another default than it had does
-not: identities leave that default out.
+A class that gained a ``since()`` field makes the same output as before. A changed default of such a field is drift,
+because identities leave the default out.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from dataclasses import dataclass, field
 
 from marin.steps.our_packages import RENAMED
 
-_LABEL = re.compile(r"((?:[\w.<>]+: )?)([\w.]+) is ([\w.<>~*/ -]+)")  # what an imported name leads to: see units
+_LABEL = re.compile(r"((?:[\w.<>]+: )?)([\w.]+) is ([\w.<>~*/ -]+)")  # the target of an imported name: see units
 _SAID = re.compile(r"# [\w.<>]+: ")  # an annotation or a docstring
 _SINCE = "marin.since"
-_PLACES = re.compile(r"\b__(?:name|package|module|qualname)__\b")  # what a move changes, but for a logger
-# What makes a path: fingerprints that followed paths in the source did not say where these names lead.
+_PLACES = re.compile(r"\b__(?:name|package|module|qualname)__\b")  # a move changes them, which only loggers ignore
+# Functions that make paths. Fingerprints that followed paths in the source did not record the targets of these names.
 _PATHS = r"[\w.]+ is (?:pathlib\.\w+|os\.path\.\w+|os\.fspath)"
-# Artifacts stood in one module with the engine's base of all artifacts, and did not say where that name leads.
+# Artifact classes once shared a module with their base class, and did not record the target of its name.
 _BASE = r"Artifact is marin\.Artifact"
-# Nor whether a name that is imported was bound by the module itself as well, and which came last.
+# Older fingerprints did not record that the module itself also binds an imported name, and which binding came last.
 _BOTH = r"[\w.]+ is bound here"
 _UNSAID = re.compile(rf"\n# (?:[\w.<>]+: )?(?:{_PATHS}|{_BASE}|{_BOTH})(?=\n|$)")
 
-# Packages that had other names: stores name code by its module, and what was made under the old name is the same.
+# Renamed packages. Stores name code by its module, so code under an old name counts as the same code.
 _BEFORE = {now: then for then, now in RENAMED.items()}
 _OLD = re.compile(r"\bmarin_(?:datasets|infra|operators)\b")
 _NEW = re.compile(r"(?<![\w.])(?:operators\.datasets|operators|infra)\b")
@@ -43,8 +43,10 @@ type Sources = Mapping[str, str]
 
 @dataclass(frozen=True)
 class Text:
-    """A unit's source, taken apart. labels: (scope, name, target) of each imported name, in the order in which it is
-    bound. rest: what is no code."""
+    """The parts of a unit's source.
+
+    labels: (scope, name, target) of each imported name, in the order of the bindings. rest: lines that are no code.
+    """
 
     code: ast.Module | None
     rest: str
@@ -52,7 +54,7 @@ class Text:
 
     @functools.cached_property
     def names(self) -> frozenset[str]:
-        """The names that the code uses."""
+        """Return the names that the code uses."""
         return frozenset(node.id for node in ast.walk(self.code or _EMPTY) if isinstance(node, ast.Name))
 
     def written(self, renamed: Mapping[str, str]) -> str:
@@ -60,7 +62,7 @@ class Text:
         return f"{code}\n{self.rest}"
 
     def leads(self, module: str, known: Sources, renamed: Mapping[str, str]) -> dict[tuple[str, str], list[str]]:
-        """The units that its names lead to, by its labels or in the unit's own module."""
+        """Return the targets of the unit's names by scope and name, from its labels or in its own module."""
         found: dict[tuple[str, str], list[str]] = {}
         for scope, chain, target in self.labels:
             found.setdefault((scope, chain), []).append(renamed.get(target, target))
@@ -73,8 +75,11 @@ class Text:
 
 @dataclass(frozen=True)
 class Matched:
-    """moved: new name by old name. same: units that differ only by such names, or only in since() fields. changed,
-    lost: such fields ("Class.field"). gained: such fields, and what came with them."""
+    """The result of matching two fingerprints.
+
+    moved: new name by old name. same: units that differ only by moved names, or only in since() fields. changed, lost:
+    changed and removed since() fields ("Class.field"). gained: new since() fields, and the units that came with them.
+    """
 
     moved: dict[str, str] = field(default_factory=dict[str, str])
     same: set[str] = field(default_factory=set[str])
@@ -86,7 +91,7 @@ class Matched:
 def match(old: Sources, new: Sources) -> Matched:
     """Return the units that moved or gained fields. old, new: the text of every unit, by name."""
     comparison = _Comparison(old, new, _paired(old, new))
-    # A pair that does not hold may take with it what relied on it.
+    # Dropping a wrong pair may make pairs wrong that relied on the pair.
     while wrong := [name for name, other in comparison.moved.items() if not comparison.is_same(name, other)]:
         moved = {name: other for name, other in comparison.moved.items() if name not in wrong}
         comparison = _Comparison(old, new, moved)
@@ -105,7 +110,7 @@ def match(old: Sources, new: Sources) -> Matched:
 
 @dataclass(frozen=True)
 class _Comparison:
-    """A comparison of two fingerprints, some of whose units are taken to have moved."""
+    """A comparison of two fingerprints that assumes that some units moved."""
 
     old: Sources
     new: Sources
@@ -113,7 +118,7 @@ class _Comparison:
 
     @functools.cached_property
     def renamed(self) -> dict[str, str]:
-        """New name by old name, of modules too."""
+        """Return new name by old name, of units and modules."""
         return {**_modules(self.moved, self.new), **self.moved}
 
     def is_same(self, name: str, other: str) -> bool:
@@ -122,7 +127,7 @@ class _Comparison:
         return self.is_alike(_text(self.old[name]), name, _text(self.new[other]), other)
 
     def is_alike(self, before: Text, name: str, after: Text, other: str, ignored: frozenset[str] = frozenset()) -> bool:
-        """Whether both say the same of the same units. ignored: names that need not lead alike."""
+        """Return whether both have the same code with the same targets. ignored: names whose targets may differ."""
         if before.written(self.renamed) != after.written({}):
             return False
         sides = before.leads(_module(name), self.old, self.renamed), after.leads(_module(other), self.new, {})
@@ -153,8 +158,10 @@ class _Comparison:
 
 
 def _with_fields(came: set[str], new: Sources) -> set[str]:
-    """Units that came with a new field, the enum of its default, say: they use each other, Python and marin alone, so
-    nothing that was there can have heard of them."""
+    """Return the units that came with a new field, such as the enum of its default.
+
+    They use only each other, Python and marin, so older code cannot know them.
+    """
     known = sys.stdlib_module_names | {"marin"}
     alone = {name for name in came if _text(new[name]).code is not None and _own(name).isidentifier()}
 
@@ -178,19 +185,21 @@ def _uses(name: str, known: Sources) -> set[str]:
 
 
 def as_before(text: str) -> str:
-    """A unit's text as an older fingerprint may have it, which means the same."""
+    """Return a unit's text as an older fingerprint may have it, with the same meaning."""
     return _UNSAID.sub("", text)
 
 
 def said_more(then: str, now: str) -> bool:
-    """Whether an older text is the same but for annotations and docstrings that do not count now. Where it has none, it
-    did not hold them."""
+    """Return whether an older text differs only in annotations and docstrings that do not count now.
+
+    If the older text has none, its fingerprint left them out.
+    """
     (code, said), (code_now, said_now) = _said(then), _said(now)
     return code == code_now and (not said or said_now <= said)
 
 
 def _said(text: str) -> tuple[list[str], set[str]]:
-    """The lines of a unit without its annotations and docstrings, and these."""
+    """Return the lines of a unit without annotations and docstrings, and the annotations and docstrings."""
     said = {line for line in text.split("\n") if _SAID.match(line) and not _LABEL.fullmatch(line[2:])}
     return [line for line in text.split("\n") if line not in said], said
 
@@ -219,7 +228,7 @@ def _paired(old: Sources, new: Sources) -> dict[str, str]:
 
 
 def _modules(moved: Mapping[str, str], new: Sources) -> dict[str, str]:
-    """New name by old name of each module of which everything moved to one place."""
+    """Return new name by old name of each module whose units all moved to one module."""
     targets: dict[str, set[str]] = {}
     for name, other in moved.items():
         targets.setdefault(_module(name), set()).add(_module(other))
@@ -228,7 +237,10 @@ def _modules(moved: Mapping[str, str], new: Sources) -> dict[str, str]:
 
 
 def _may_gain(text: Text, gained: set[str]) -> bool:
-    """A field between others changes what positional arguments mean, unless the class is a step."""
+    """Return whether a class may gain these fields.
+
+    A field between others changes the meaning of positional arguments, unless the class is a step.
+    """
     cls = _class(text)
     if cls is None or any(word.arg == "op" for word in cls.keywords):
         return True
@@ -237,7 +249,7 @@ def _may_gain(text: Text, gained: set[str]) -> bool:
 
 
 def _fields(text: Text) -> dict[str, ast.AnnAssign]:
-    """A class's annotated attributes, by name."""
+    """Return a class's annotated attributes, by name."""
     cls = _class(text)
     annotated = [node for node in cls.body if isinstance(node, ast.AnnAssign)] if cls is not None else []
     return {node.target.id: node for node in annotated if isinstance(node.target, ast.Name)}
@@ -278,7 +290,7 @@ def _text(source: str) -> Text:
         code = ast.parse(written)
     except (SyntaxError, ValueError):
         code = None
-    if code is None or ast.unparse(code) != written:  # a file as it is, or code without source
+    if code is None or ast.unparse(code) != written:  # the content of a file, or code without source
         return Text(None, source, ())
     return Text(code, "\n".join(rest), labels)
 
@@ -288,7 +300,7 @@ def _copied(code: ast.Module) -> ast.Module:
 
 
 class _Renamed(ast.NodeTransformer):
-    """``lib.rules.keep`` by its new name, where the code writes it in full."""
+    """Replaces ``lib.rules.keep`` by its new name where the code writes the name in full."""
 
     def __init__(self, names: Mapping[str, str]) -> None:
         self._names = names
@@ -301,7 +313,7 @@ class _Renamed(ast.NodeTransformer):
 
 
 def _own(name: str) -> str:
-    """A unit's name within its module, a file's within its folder."""
+    """Return a unit's name within its module, or a file's name within its folder."""
     if "/" in name:
         return name.rstrip("/").rpartition("/")[2]
     return name.rpartition(".")[2]
@@ -312,12 +324,12 @@ def _module(name: str) -> str:
 
 
 def named_today(text: str) -> str:
-    """A unit's name or text from a store, with today's names of packages."""
+    """Return a unit's name or text from a store with today's names of packages."""
     return _OLD.sub(lambda found: RENAMED[found[0]], text)
 
 
 def named_before(text: str) -> str:
-    """A unit's text of today as it was under the old names."""
+    """Return a unit's text of today with the old names of packages."""
     return _NEW.sub(lambda found: _BEFORE[found[0]], text)
 
 

@@ -269,7 +269,7 @@ def _is_project(cls: type) -> bool:
 
 
 def _offer(cls: type) -> frozenset[str]:
-    """Return the methods and properties that a step's class has beyond those of every step."""
+    """Return the methods and properties that a step's class adds to ExecutorStep."""
     names = {name for base in cls.__mro__ if _is_project(base) for name in base.__dict__}
     return frozenset(names - {spec.name for spec in dataclasses.fields(cls)} - (set(dir(ExecutorStep)) - {"run"}))
 

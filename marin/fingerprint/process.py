@@ -1,10 +1,11 @@
 """Compare the code in this process with its files.
 
-This finds a patched function, a constant that was set from outside, a module that was imported before its file was
-edited, and a module from bytecode that Python takes for the file's.
+This finds a patched function, a constant that other code set, a module imported before somebody edited its file, and a
+module from bytecode that Python mistakes for the file's.
 
 Steps run in processes that import the files, so these changes would not reach the steps, although their author expects
-that. Each is named, unless code that the step itself reaches makes the change. Changes inside an object are not found.
+that. marin names each change, unless code that the step itself reaches makes the change. It does not find changes
+inside an object.
 """
 
 from __future__ import annotations

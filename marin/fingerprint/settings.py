@@ -37,9 +37,7 @@ def settings_of(project: str) -> Settings:
     except FileNotFoundError:
         return Settings()
     except (OSError, ValueError) as error:
-        raise ExperimentError(
-            f"{file}: it cannot be read: {error}; [tool.marin] may say there what is ignored"
-        ) from error
+        raise ExperimentError(f"{file} cannot be read: {error}; it may hold the settings [tool.marin]") from error
     for key, value in told.items():
         if key == "on_drift":
             if value not in _ON_DRIFT:

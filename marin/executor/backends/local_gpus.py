@@ -65,13 +65,13 @@ def _can_have(step: ExecutorStep[Any]) -> bool:
 
 
 def _as_one(found: list[_Gpu]) -> Accelerator:
-    """Peak FLOP/s are not known, so neither MFU nor chip-hours are shown."""
+    """Return the accelerator of these GPUs. Peak FLOP/s are unknown, so marin shows neither MFU nor chip-hours."""
     memory = min(gpu.mebibytes for gpu in found) * 2**20 / 1e9
     return Accelerator(name=ANY_GPU, chips=len(found), hosts=1, peak_flops=0.0, memory_gb=round(memory, 1))
 
 
 def _gpus(environment: Mapping[str, str]) -> list[_Gpu]:
-    """Those that the driver lists and CUDA_VISIBLE_DEVICES leaves. Raises PlanError or MissingDependency."""
+    """Return the GPUs that the driver lists and CUDA_VISIBLE_DEVICES leaves. Raises PlanError or MissingDependency."""
     found = _listed(environment)
     if (visible := environment.get(VISIBLE)) is not None:
         wanted = [each.strip() for each in visible.split(",") if each.strip()]
@@ -123,7 +123,7 @@ def _listed(environment: Mapping[str, str]) -> list[_Gpu]:
 
 
 def _number(text: str) -> float:
-    """``[N/A]`` for GPUs that share the memory of their host."""
+    """Parse a memory size. nvidia-smi prints ``[N/A]`` for GPUs that share the memory of their host."""
     try:
         return float(text)
     except ValueError:
@@ -131,11 +131,11 @@ def _number(text: str) -> float:
 
 
 def _begins(uuid: str, name: str) -> bool:
-    """CUDA takes the beginning of a UUID."""
+    """Return whether a word names a GPU. CUDA accepts the beginning of a UUID."""
     return name.startswith("GPU-") and uuid.startswith(name)
 
 
 def _in_words(found: list[_Gpu]) -> str:
-    """ "2 GPUs (NVIDIA L40S)" """
+    """Return a description: "2 GPUs (NVIDIA L40S)"."""
     kinds = " and ".join(dict.fromkeys(gpu.kind for gpu in found))
     return f"{len(found)} GPU{'s' if len(found) > 1 else ''} ({kinds})"

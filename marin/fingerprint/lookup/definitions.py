@@ -13,7 +13,7 @@ from marin.fingerprint.origin import is_engine
 from marin.fingerprint.source.module import Module, Target, parse
 from marin.fingerprint.source.names import ANY, FIELD, SCRIPT, Reference
 
-CONTENT = "<content>"  # of a file as it is
+CONTENT = "<content>"  # the content of a file
 _BUILTINS = frozenset(dir(builtins))
 
 type Kind = Literal[
@@ -37,11 +37,11 @@ class Key(NamedTuple):
 class Definition(NamedTuple):
     """The target of a reference.
 
-    unit: a top-level name of a local module. module: a local module as a whole. dynamic: the same,
-    by a computed name. script: the same, run with -m. compiled: one that is no Python source.
-    package: outside the project; name is dotted. engine: name is the symbol.
-    missing: a local module has no such name, or no such source. unbound: nothing binds the name.
-    used: how many attributes of the reference were consumed on the way.
+    Kinds: "unit", a top-level name of a local module. "module", a whole local module. "dynamic", a whole local
+    module by a computed name. "script", a local module run with -m. "compiled", a local module without Python
+    source. "package", code outside the project; name is dotted. "engine", marin's; name is the symbol.
+    "missing", a local module has no such name or no such source. "unbound", nothing binds the name.
+    used: the number of attributes of the reference that were followed.
     """
 
     kind: Kind
@@ -91,7 +91,7 @@ class Resolver:
                 yield self.module(path)
 
     def whole(self, module: Module, seen: set[Module] | None = None) -> Iterator[Definition]:
-        """Everything that a module offers by any name: its own, what it imports, and its modules if it has them."""
+        """Yield everything that a module offers by any name: its own names, its imports, and the imports' names."""
         seen = {module} if seen is None else seen
         if is_engine(module.name):
             return

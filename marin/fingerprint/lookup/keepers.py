@@ -33,7 +33,7 @@ _OF_PROPERTIES = frozenset({"setter", "getter", "deleter"})
 
 
 class Keeps(IntEnum):
-    """How long code may keep data. IN_OBJECT: as long as something holds an object of the class."""
+    """The time for which code may keep data. IN_OBJECT: as long as something holds an object of the class."""
 
     NOTHING = 0
     IN_OBJECT = 1
@@ -41,8 +41,11 @@ class Keeps(IntEnum):
 
 
 class _Method(NamedTuple):
-    """around: variables of functions around it that end before it could be called again. of: what it calls the object
-    or class that it is of, if it is of any. keeps: where what it writes into that stays."""
+    """A function, with the places in which it may keep data.
+
+    around: variables of enclosing functions that end before another call. of: its name for its object or class (self,
+    cls), if it has one. keeps: how long data stays that it writes there.
+    """
 
     function: _Function
     around: frozenset[str]
@@ -67,7 +70,7 @@ class Keepers:
         return self._keeps[key]
 
     def held(self, keys: Iterable[Key]) -> frozenset[Key]:
-        """Whatever the variables and caches among these lead to: objects of these classes may last."""
+        """Return everything that the variables and caches among these lead to. Objects of these classes may last."""
         return frozenset[Key]().union(*(self._units.everything(key) for key in keys if self._holds(key)))
 
     def _holds(self, key: Key) -> bool:
@@ -76,7 +79,7 @@ class Keepers:
         return any(map(_makes_an_object, key.module.bindings.get(key.name, ())))
 
     def _of_wrapper(self, wrapper: ast.expr, module: Module) -> Keeps:
-        """wrapper: a decorator, or what is called with the function."""
+        """Judge a wrapper: a decorator, or a callable that gets the function."""
         chain = chain_of(wrapper.func if isinstance(wrapper, ast.Call) else wrapper)
         if not chain:
             return Keeps.FOR_GOOD
@@ -118,7 +121,7 @@ class Keepers:
         return found
 
     def _is_outside(self, name: str, module: Module) -> bool:
-        """``numpy`` in ``numpy.append(a, b)``."""
+        """Return whether a name leads outside the project, as ``numpy`` does in ``numpy.append(a, b)``."""
         found = self._units.chain((name,), module) if name in module.imports else []
         return bool(found) and all(each.kind in _OUTSIDE for each in found)
 
@@ -131,7 +134,7 @@ def _decorators(statements: Iterable[ast.stmt]) -> Iterator[ast.expr]:
 
 
 def _handed_to(key: Key) -> Iterator[ast.expr]:
-    """What its module calls with it, to bind the answer: ``load = cache(_load)``."""
+    """Yield the callables that get a function and whose result the module binds: ``load = cache(_load)``."""
     for statements in key.module.bindings.values():
         for statement in statements:
             if not isinstance(statement, (ast.Assign, ast.AnnAssign)) or statement.value is None:
@@ -150,7 +153,7 @@ def _functions(
     *,
     in_class: bool = False,
 ) -> Iterator[_Method]:
-    """Each function in there. lasting: those that the function around them gives away."""
+    """Yield each function in the statements. lasting: functions that the enclosing function gives away."""
     for node in statements:
         if not isinstance(node, (*FUNCTIONS, ast.Lambda)):
             yield from _functions(ast.iter_child_nodes(node), around, lasting, in_class=isinstance(node, ast.ClassDef))
@@ -201,7 +204,10 @@ def _changed(node: ast.AST) -> Iterator[ast.expr]:
 
 
 def _base(node: ast.expr) -> ast.expr:
-    """With ``a.__class__`` as it is: that is not only ``a``. Of a call, what is asked."""
+    """Return the object at the start of an expression. For a call, follow the called expression.
+
+    ``a.__class__`` stays whole, because it belongs not only to ``a``.
+    """
     while isinstance(node, (ast.Attribute, ast.Subscript, ast.Call)) and getattr(node, "attr", "") != "__class__":
         node = node.func if isinstance(node, ast.Call) else node.value
     return node

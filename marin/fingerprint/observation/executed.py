@@ -18,7 +18,7 @@ from marin.fingerprint.origin import is_engine, is_local
 from marin.fingerprint.source.module import Module
 from marin.fingerprint.source.unit_source import AS_SCRIPT, ON_IMPORT
 
-type Beyond = Mapping[Key, Part]  # units that ran or that those reach, and that a fingerprint does not have
+type Beyond = Mapping[Key, Part]  # units that ran, with the units that they reach, if a fingerprint lacks them
 
 
 class Executed:
@@ -31,7 +31,7 @@ class Executed:
         self._module = functools.cache(self._read)
         self._key = functools.cache(self._find)
         self._lines = functools.cache(_lines_of)
-        self._covered: dict[str, set[CodePlace]] = {}  # by digest of the fingerprint that has them
+        self._covered: dict[str, set[CodePlace]] = {}  # by digest of the fingerprint that has the places
 
     def covered(self, places: Set[CodePlace], code: CodeFingerprint) -> bool:
         """Return whether a fingerprint has all code at these places that counts."""
@@ -57,8 +57,10 @@ class Executed:
         return any(self._keeps(key, code, key.qualified not in code) for key in keys if key is not None)
 
     def is_given(self, stack: Stack, code: CodeFingerprint, beyond: Beyond) -> bool:
-        """Whether what these functions read earlier may be given to a step: it reaches one that may keep it, or uses
-        the statement of a module that read it on import."""
+        """Return whether a step may get data that these functions read earlier.
+
+        It may if it reaches a function that may keep the data, or uses the module statement that read it on import.
+        """
         if is_on_import(stack) and self._uses(stack[-1], code, beyond):
             return True
         units = frozenset((*code.units, *(key.qualified for key in beyond)))
@@ -75,8 +77,10 @@ class Executed:
         return key in self._held[code]
 
     def _uses(self, place: CodePlace, code: CodeFingerprint, beyond: Beyond) -> bool:
-        """Whether a statement of a module counts: by the fingerprint, or because it ran beyond it. An import does where
-        what counts of its module uses what it binds."""
+        """Return whether a statement of a module counts: the fingerprint has the statement, or it ran beyond it.
+
+        An import counts if counted code of its module uses a name that the import binds.
+        """
 
         def counts(key: Key) -> bool:
             return key.qualified in code.units or key in beyond
@@ -91,9 +95,9 @@ class Executed:
         return "*" in bound or not used.isdisjoint(bound)
 
     def beyond(self, code: CodeFingerprint, places: Set[CodePlace], files: Mapping[str, int]) -> Beyond:
-        """All that these functions, and these files as a whole, reach and a fingerprint does not have.
+        """Return all code that these functions, and these files as a whole, reach and a fingerprint lacks.
 
-        files: with how each came to run (Ran).
+        files: the way in which each file ran (Ran).
         """
         roots = {key: None for place in self._uncovered(places, code) if (key := self._key(place))}
         loaded = set(code.loaded)
@@ -115,14 +119,18 @@ class Executed:
         }
 
     def today(self, file: Path, symbol: str) -> dict[str, str]:
-        """The texts that one unit of a file may have, by digest: without annotations and docstrings, and with them.
-        Empty if the file does not have it."""
+        """Return the texts that one unit of a file may have, by digest: without annotations and docstrings, and with.
+
+        Empty if the file does not have the unit.
+        """
         module = self._module(str(file)) if file.is_file() else None
         return self._texts(module, symbol) if module is not None else {}
 
     def named(self, name: str, importer: Path | None = None) -> dict[str, str] | None:
-        """Today's texts of a unit known by its qualified name alone, by digest, as in ``today``; importer: a file of
-        its project, else that which this process works in. None if no such module is found, or none that can be read.
+        """Return today's texts of a unit by its qualified name alone, by digest, as ``today`` does.
+
+        importer: a file of the unit's project; by default the project of the working directory. Returns None if no
+        such module is found, or if it cannot be read.
         """
         key = self._named(name, importer or Path.cwd() / "-")
         try:
@@ -145,7 +153,10 @@ class Executed:
         return {part.digest: part.text for part in self._closures.parts(Key(module, symbol))}
 
     def _find(self, place: CodePlace) -> Key | None:
-        """None for what counts in no fingerprint: the engine's, another step's class that is only built."""
+        """Return the unit of a place.
+
+        Returns None for code that counts in no fingerprint: the engine's, or another step's class that is only built.
+        """
         module = self._module(place.filename)
         if module is None:
             return None
@@ -169,13 +180,13 @@ class Executed:
 
 
 def _lines_of(module: Module) -> list[tuple[range, str]]:
-    """Of each statement that a name stands for, and of those that run on import."""
+    """Return the lines and the unit's name of each statement that binds a name or runs on import."""
     named = [(name, node) for name, nodes in module.bindings.items() for node in nodes]
     named += [(ON_IMPORT, node) for node in module.effects]
     return [(_lines(node), name) for name, node in named]
 
 
 def _lines(node: ast.stmt) -> range:
-    """Where a statement stands, its decorators included."""
+    """Return the lines of a statement, with its decorators."""
     first = min(each.lineno for each in [node, *getattr(node, "decorator_list", ())])
     return range(first, (node.end_lineno or first) + 1)

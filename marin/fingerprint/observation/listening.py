@@ -97,9 +97,9 @@ def observing(
 ) -> Generator[Observation]:
     """Observe the reads and the code of all threads until the end of the block.
 
-    There is one observation at a time: a nested call returns the outer one. covered: whether these functions may be
-    missing from the observation, if they ran before too. keeps: whether one of these functions, run by the code of the
-    scope, may keep data that it read.
+    There is one observation at a time: a nested call returns the outer one. covered: returns whether the observation
+    may miss these functions if they ran before, too. keeps: returns whether one of these functions, called by the code
+    of the scope, may keep data that it read.
     """
     global _current, _journal
     if _current is not None:

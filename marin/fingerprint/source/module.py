@@ -32,15 +32,17 @@ CHANGING = frozenset({"append", "add", "extend", "insert", "setdefault", "update
 
 
 class Target(NamedTuple):
-    """Where an import leads: a module, or a name in one."""
+    """The target of an import: a module, or a name in a module."""
 
     module: str
     symbol: str = ""
 
 
 class Imported(NamedTuple):
-    """One import statement. place: as in Module. loads: the modules that it imports. binds: names, with where each
-    leads; "*" for all of a module."""
+    """One import statement.
+
+    place: as in Module. loads: the imported modules. binds: (name, target); "*" for all names of a module.
+    """
 
     lines: range
     place: int
@@ -49,9 +51,9 @@ class Imported(NamedTuple):
 
 
 class Announcement(NamedTuple):
-    """Who hears of a definition while it is made, and might keep it where nothing names it: a registry.
+    """Code that sees a definition while it is made, and might keep it in a registry, where no name leads to it.
 
-    calls: whatever is called meanwhile. decorators: what gets the thing itself. bases: of a class.
+    calls: everything called meanwhile. decorators: code that gets the defined object. bases: base classes.
     """
 
     calls: tuple[Chain, ...] = ()
@@ -61,9 +63,10 @@ class Announcement(NamedTuple):
 
 @dataclass
 class Aside:
-    """What normalising takes from a function or class: it counts where something reads it, or says where names lead.
+    """The parts that normalising removes from a function or class.
 
-    imports: inside of it. annotations: with what they annotate.
+    They count if something reads them, and imports tell the targets of names. imports: import statements inside the
+    function or class. annotations: (annotated name, annotation).
     """
 
     imports: list[ast.stmt] = field(default_factory=list[ast.stmt])
@@ -74,13 +77,13 @@ class Aside:
 
 @dataclass(eq=False)
 class Module:
-    """name: dotted. package: what relative imports start from.
+    """One parsed module. name: dotted. package: the start of relative imports.
 
     bindings: every statement that binds a name, in order. effects: the statements that bind nothing
-    (``table.register(...)``, ``os.environ[...] = ...``). places: where both stand among all statements.
-    imported: what import statements that run with the module say; imports: of that the targets by bound name, stars:
-    modules of star imports. script: the body of ``if __name__ == "__main__"``. announced: by the name of a definition.
-    exports: what ``__all__`` lists; None if there is none or it is computed. aside: filled while units are normalised.
+    (``table.register(...)``, ``os.environ[...] = ...``). places: the position of each among all statements.
+    imported: import statements that run with the module. imports: their targets by bound name. stars: modules of star
+    imports. script: the body of ``if __name__ == "__main__"``. announced: by the name of a definition.
+    exports: the names in ``__all__``; None if missing or computed. aside: filled while units are normalised.
     """
 
     name: str
@@ -98,7 +101,7 @@ class Module:
     aside: defaultdict[ast.AST, Aside] = field(default_factory=lambda: defaultdict(Aside))
 
     def import_targets(self, node: ast.stmt) -> Iterator[tuple[str, Target]]:
-        """(bound name, target) of one import statement; a star binds "*"."""
+        """Yield (bound name, target) of one import statement; a star binds "*"."""
         if isinstance(node, ast.Import):
             for alias in node.names:
                 if alias.asname:
@@ -112,24 +115,24 @@ class Module:
                 yield alias.asname or alias.name, Target(start, alias.name)
 
     def loaded_by(self, node: ast.stmt) -> Iterator[Target]:
-        """The modules that one import statement imports."""
+        """Yield the modules that one import statement imports."""
         if isinstance(node, ast.Import):
             yield from (Target(alias.name) for alias in node.names)
         else:
             yield from (target for _, target in self.import_targets(node))
 
     def packages_before(self, place: int) -> list[str]:
-        """Packages beyond the standard library that are imported above a statement."""
+        """Return the packages beyond the standard library that the module imports above a statement."""
         tops = {target.module.split(".")[0] for each in self.imported if each.place < place for target in each.loads}
         return sorted(tops - sys.stdlib_module_names)
 
     @functools.cached_property
     def conjures(self) -> bool:
-        """Whether importing it may bind names that its source does not show."""
+        """Return whether importing the module may bind names that its source does not show."""
         return any(word in text for text in map(ast.unparse, self.effects) for word in _CONJURES)
 
     def dotted(self, node: ast.expr) -> str:
-        """What an expression at the top level is, as far as imports tell: "importlib.import_module"; "" if of here."""
+        """Return the dotted name of a top-level expression, by imports: "importlib.import_module"; "" for own names."""
         inner, attributes = chained(node)
         if not isinstance(inner, ast.Name):
             return ""
@@ -138,12 +141,12 @@ class Module:
         return "" if inner.id in self.bindings else ".".join([inner.id, *attributes])
 
     def is_of_typing(self, node: ast.expr, symbol: str) -> bool:
-        """Whether an expression means that name of ``typing``, as far as imports tell."""
+        """Return whether an expression means this name of ``typing``, as far as imports tell."""
         may_be_own = isinstance(node, ast.Name) and node.id in self.bindings
         return not may_be_own and self.dotted(node) in (f"typing.{symbol}", f"typing_extensions.{symbol}")
 
     def type_checking(self, test: ast.expr) -> bool | None:
-        """True for typing's ``TYPE_CHECKING``, False for ``not TYPE_CHECKING``, None for any other condition."""
+        """Return True for typing's ``TYPE_CHECKING``, False for ``not TYPE_CHECKING``, None for other conditions."""
         if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
             inner = self.type_checking(test.operand)
             return None if inner is None else not inner
@@ -151,7 +154,7 @@ class Module:
 
 
 def absolute(name: str, package: str) -> str:
-    """``..text.normalize`` as seen from a module of a package."""
+    """Return the absolute name of a relative one, such as ``..text.normalize``, in a module of a package."""
     level = len(name) - len(name.lstrip("."))
     if not level:
         return name
@@ -160,7 +163,7 @@ def absolute(name: str, package: str) -> str:
 
 
 def parse(source: bytes, name: str, path: Path, *, is_package: bool) -> Module:
-    """Raises SyntaxError for a file that Python could not import either."""
+    """Return a parsed module. Raises SyntaxError for a file that Python could not import either."""
     module = Module(name, path, name if is_package else name.rpartition(".")[0])
     tree = ast.parse(source, str(path))
     docstring = ast.get_docstring(tree, clean=False)
@@ -213,7 +216,7 @@ def _binds(name: str) -> Callable[[ast.stmt], bool]:
 
 
 def _bind_globals(module: Module, tree: ast.Module) -> None:
-    """What only functions bind: ``def load(): global MODEL; MODEL = …``."""
+    """Enter the names that only functions bind: ``def load(): global MODEL; MODEL = …``."""
     for place, node in enumerate(tree.body):
         named = {name for inner in ast.walk(node) if isinstance(inner, ast.Global) for name in inner.names}
         for name in sorted(named - module.bindings.keys() - module.imports.keys()):
@@ -244,7 +247,7 @@ def _enter_import(module: Module, node: ast.stmt, place: int) -> None:
 
 
 def _imports_below(module: Module, node: ast.stmt) -> Iterator[ast.stmt]:
-    """Imports that run with a top-level compound statement: not in functions, not for type checkers."""
+    """Yield imports that run with a top-level compound statement: not in functions, not for type checkers."""
     for body in branches(node) if not isinstance(node, DEFINITIONS) else ():
         for inner in body:
             if isinstance(inner, (ast.Import, ast.ImportFrom)):
@@ -254,9 +257,9 @@ def _imports_below(module: Module, node: ast.stmt) -> Iterator[ast.stmt]:
 
 
 def _changes_own(module: Module, node: ast.stmt) -> str | None:
-    """The variable, function or class of this module that ``TABLE["a"] = f`` or ``TABLE.append(f)`` completes.
+    """Return the variable, function or class of this module that ``TABLE["a"] = f`` or ``TABLE.append(f)`` changes.
 
-    It must be one that was made here: another name for something of another module stays an effect.
+    Returns None for an object of another module under a name of this one: the statement stays an effect.
     """
     held: ast.expr | None = None
     if isinstance(node, ast.Assign) and len(node.targets) == 1:
@@ -287,7 +290,7 @@ def _announcement(module: Module, name: str) -> Announcement:
             decorators += node.decorator_list
         if isinstance(node, ast.ClassDef):
             bases += node.bases
-            # A class that gives its base an argument is probably entered somewhere by it.
+            # A base that takes an argument from a class probably registers the class.
             decorators += node.bases if node.keywords else ()
     decorators = [each.func if isinstance(each, ast.Call) else each for each in decorators]
     chains = (dict.fromkeys(map(chain_of, each)) for each in (calls, decorators, bases))
@@ -295,6 +298,6 @@ def _announcement(module: Module, name: str) -> Announcement:
 
 
 def chain_of(node: ast.expr) -> Chain:
-    """``a.b.c`` or ``a.b[...]`` as names; () for anything else."""
+    """Return ``a.b.c`` or ``a.b[...]`` as names; () for anything else."""
     inner, attributes = chained(node.value if isinstance(node, ast.Subscript) else node)
     return (inner.id, *attributes) if isinstance(inner, ast.Name) else ()

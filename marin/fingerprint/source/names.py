@@ -21,7 +21,7 @@ from marin.fingerprint.source.bindings import bound_names, chained, parameters
 from marin.fingerprint.source.module import Module, Target, absolute
 from marin.fingerprint.source.normalize import normalise
 
-ANY = "*"  # as an attribute: one that only running the code would tell
+ANY = "*"  # as an attribute: a name that only a run would tell
 FIELD = "self."  # how an attribute begins that a field of the step names: ``getattr(module, self.rule)``
 SCRIPT = "__main__"  # as an attribute: the module is run with -m
 
@@ -64,9 +64,9 @@ class Reference(NamedTuple):
 
 @dataclass
 class Scope:
-    """bound: names that are its own. imports: those that it imports. outer: those that it declares global.
+    """A scope of names. bound: its own names. imports: names that it imports. outer: names that it declares global.
 
-    inner: of a comprehension or of type parameters.
+    kind "inner": the scope of a comprehension or of type parameters.
     """
 
     kind: Literal["function", "class", "inner"]
@@ -82,9 +82,9 @@ class Reader(ast.NodeVisitor):
 
     loads: modules that functions import.
     notes: code that the analysis does not see, or covers only by counting much.
-    methods: attributes used of an object that is no module, so perhaps of a dependency's step.
+    methods: attributes used on an object that is no module, so perhaps on a dependency's step.
     annotated: the annotations of every function and class, with their targets, and whether a target is a class's
-    attribute. docs: the docstrings of these.
+    attribute. docs: the docstrings of every function and class.
     """
 
     def __init__(self, module: Module) -> None:

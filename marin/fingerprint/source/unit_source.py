@@ -20,7 +20,7 @@ from marin.fingerprint.source.normalize import normalise
 
 ON_IMPORT = "<on import>"
 AS_SCRIPT = "<as script>"
-ANYTHING = "*"  # instead of a name: one that only running the code would tell
+ANYTHING = "*"  # in place of a name that only a run would tell
 _ASKS = frozenset({"get", "setdefault", "pop", "__getitem__", "__contains__"})
 _MAPPING = frozenset({"os.environ", "environ", "os.environb"})
 _GETTERS = frozenset({"os.getenv", "getenv", "os.getenvb"})
@@ -30,11 +30,11 @@ _ENVIRONMENT = re.compile("env|expandvars")
 
 
 class Trait(IntFlag):
-    """STATE: a variable that can change after import. HOOKS: a class that hears of its subclasses.
+    """Traits of a unit. STATE: a variable that can change after import. HOOKS: a class that sees its new subclasses.
 
-    CLASS: it is one. CALLS_RUN: of something, perhaps of a step that is named.
-    READS_…: docstrings, annotations or source text are looked at by something. DISPATCHES: by the annotations of
-    functions. REGISTERS: such a function, perhaps.
+    CLASS: a class. CALLS_RUN: calls run() of something, perhaps of a named step.
+    READS_…: reads docstrings, annotations or source text. DISPATCHES: dispatches by the annotations of functions.
+    REGISTERS: perhaps registers a function with a dispatcher.
     """
 
     NONE = 0
@@ -50,7 +50,7 @@ class Trait(IntFlag):
     REGISTERS = 1024
 
 
-# What shows a function's or class's docstring, annotations or very source to the code that uses it.
+# Functions that show the docstring, annotations or source of a function or class to the code that calls them.
 _BY_IMPORT = {
     Trait.READS_ANNOTATIONS: {
         "typing.get_type_hints",
