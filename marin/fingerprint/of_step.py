@@ -199,7 +199,7 @@ class Fingerprinter:
             found = self._live.differences({key: part.unit for key, part in parts.items()})
             if found:
                 raise PatchedCode(
-                    f"{cls.__qualname__}: this process would not run what the files say:\n  "
+                    f"{cls.__qualname__}: this process runs code that differs from the files:\n  "
                     + "\n  ".join(found)
                     + "\nA worker would run the files. Write the change into them, or make it in a module that the "
                     "step's own code imports; after an edit, start a new process"

@@ -127,10 +127,10 @@ def _force(stop: Decision, condition: Condition) -> Decision:
 
 
 def _not_needed(decision: Decision) -> Decision:
-    reason, notes = "not in the store and not needed: what is made from it is committed", tuple[str, ...]()
+    reason, notes = "not in the store and not needed: its readers are committed", tuple[str, ...]()
     if decision.deleted and decision.record is not None:
-        reason = "its output was deleted and is not needed: what is made from it is committed"
-        gone = f"{decision.record.attempt} was deleted; it is made again when something needs it"
+        reason = "its output was deleted and is not needed: its readers are committed"
+        gone = f"{decision.record.attempt} was deleted; marin rebuilds it when something needs it"
         notes = (*decision.notes, gone)
     return Decision(step=decision.step, action=Action.NOT_NEEDED, reason=reason, notes=notes)
 
@@ -215,7 +215,7 @@ def _decide_deleted(stop: Decision, record: Record, notes: tuple[str, ...]) -> D
     if record.mirrored:
         way = f"copy {record.mirrored[-1].origin} there, or make it here with --rebuild {record.name}"
         return replace(stop, reason=f"the output {record.attempt} was deleted; it was mirrored: {way}")
-    reason = "its output was deleted; made again, and must come out as its record says"
+    reason = "its output was deleted; the rebuild must have the bytes of its record"
     return replace(stop, action=Action.RUN, reason=reason)
 
 

@@ -40,7 +40,7 @@ def why_missing(steps: Iterable[ExecutorStep[Any]], snapshot: Snapshot) -> dict[
         version = [f"version {last.version} → {step.version}"] if last.version != step.version else []
         changes = [*version, *field_changes(step, last)]
         more = [f"{len(changes) - 3} more"] if len(changes) > 3 else []
-        reason = "; ".join([*changes[:3], *more]) or "what it reads is new"
+        reason = "; ".join([*changes[:3], *more]) or "its inputs are new"
         found[step] = Missing(reason=reason, only_inputs_changed=not changes)
     return found
 

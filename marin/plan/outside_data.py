@@ -139,7 +139,7 @@ def must_be_the_same(step: ExecutorStep[Any], entries: Mapping[str, str]) -> Non
 def _message(step: ExecutorStep[Any], when: str, lines: list[str]) -> str:
     more = [f"and {len(lines) - NAMED} more"] if len(lines) > NAMED else []
     changed = "; ".join([*lines[:NAMED], *more])
-    return f"{step.name}: what it reads from outside changed {when}: {changed}. Nothing was committed; run again"
+    return f"{step.name}: the outside data that it reads changed {when}: {changed}. Nothing was committed; run again"
 
 
 def _canonical(entries: Mapping[str, str]) -> bytes:

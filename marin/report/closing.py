@@ -153,7 +153,7 @@ def print_next(console: Console, run: Run) -> None:
     if failed:
         logged = [each for each in failed if each.log][:1]
         log = [marin("logs", _only_name(store, each.step), prefix=store.prefix) for each in logged]
-        commands = [*log, f"{same_command()}  # after the fix: runs only what is missing"]
+        commands = [*log, f"{same_command()}  # after the fix: runs only the missing steps"]
     elif made and run.having(Status.RAN, Status.ALIAS):
         commands = [marin("cat", _only_name(store, made[0]), prefix=store.prefix)]
     for command in commands if not store.prefix.startswith("memory://") else ():

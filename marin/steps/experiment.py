@@ -38,7 +38,7 @@ class Experiment:
         if self.issue < 1:
             raise BadField(f"Experiment.issue is {self.issue}; every experiment belongs to a GitHub issue, by number")
         if not (self.question or "").strip():
-            raise BadField("Experiment.question is empty; say what it asks (usually __doc__)")
+            raise BadField("Experiment.question is empty; state the question (usually __doc__)")
         if not self.results:
             raise BadField("Experiment.results is empty; name at least one step, e.g. results={'scores': evaluate}")
         for name in self.results:
@@ -94,7 +94,7 @@ def _must_be_given(made: Callable[..., None]) -> Callable[..., None]:
     """Return an __init__ of Experiment whose error names each missing argument and explains it."""
     needed = {
         "issue": "the number of the GitHub issue that it belongs to, any from 1 on: issue=1",
-        "question": "what it asks: question=__doc__",
+        "question": "the question that it asks: question=__doc__",
         "results": "the final steps by name: results={'scores': evaluate}",
     }
 

@@ -49,7 +49,7 @@ def with_changes(experiment: Experiment, settings: Iterable[str]) -> Experiment:
         except MarinError as error:
             if reads and not mine:
                 error.add_note(
-                    f"  with --set {', '.join(reads)}: what is derived from it when the file is built stays as it was; "
+                    f"  with --set {', '.join(reads)}: values that the file derives from this field do not change; "
                     "edit the file instead"
                 )
             raise
@@ -106,7 +106,7 @@ def _parsed(experiment: Experiment, setting: str) -> Change:
     steps = [step for step in steps if _depth(step, path) == deepest]
     if len(steps) > 1:
         names = ", ".join(step.name for step in steps)
-        raise BadField(f"--set {setting}: {names} have that label and field; write one of them with its operator")
+        raise BadField(f"--set {setting}: {names} have that label and field; name one step with its operator")
     return Change(steps[0], path, typed)
 
 

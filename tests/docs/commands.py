@@ -36,7 +36,7 @@ TEXT = {
     "note: not seen: what other programs read that it starts (grep); 1 step. List it in outside(), and marin notices "
     "when it changes",
     "✓ [1/2] download-files/own  0.00 s",
-    "PatchedCode: Say: this process would not run what the files say:",
+    "PatchedCode: Say: this process runs code that differs from the files:",
     "begins with 32,519,623,680 parameters of another run's checkpoint, 0 fresh, 0 left out",
     "stop  pinned/math     lib.rules.BANNED changed (9ccb70d5 → b0f3ea5d) since bundle/dolmino was made",
     "…",

@@ -171,7 +171,7 @@ def test_an_address_that_is_no_cluster_of_ours_is_refused_within_seconds(
     expected = {
         "nonsense": "wanted HOST:PORT",
         "nobody": "Connection refused",
-        "silent": "the server there is no Ray",
+        "silent": "the server is no Ray",
         "token": "does not accept the token that Ray has here",
     }[wrong]
     assert ("TokenRefused: " if wrong == "token" else "NoCluster: ") in said

@@ -110,7 +110,7 @@ def test_readers_of_what_is_made_again_run_only_if_its_bytes_change() -> None:
 
 
 def test_a_step_that_differs_only_in_what_it_reads_waits_for_the_bytes() -> None:
-    only_inputs = Condition(missing=Missing(reason="what it reads is new", only_inputs_changed=True))
+    only_inputs = Condition(missing=Missing(reason="its inputs are new", only_inputs_changed=True))
     assert actions(conditions={A: NEW, B: only_inputs}) == [Action.RUN, Action.RECHECK]
     assert actions(conditions={A: NEW, B: NEW}) == [Action.RUN, Action.RUN]
 

@@ -148,7 +148,7 @@ def test_what_nobody_can_know_needs_a_word_about_how_much_may_cross(tmp_path: Pa
     project = Project(tmp_path / "project", EXPERIMENT)
     marin = Command(project)
     said = marin.on("plan", *FAR, expect=OVER)
-    assert "How large" in said
+    assert "The size of" in said
     assert "fetch/web" in said
     marin.on("plan", *FAR, "--egress-budget", "1GiB")
     marin.on("plan", *FAR, "--allow-egress", "a first look")

@@ -163,7 +163,7 @@ def test_the_issues_own_examples() -> None:
         (lambda: TrainTokenizer(documents=train, vocabulary=9), r"TrainTokenizer\.documents is <filter/train .*tuple"),  # pyright: ignore[reportArgumentType]
         (lambda: experiment_of(issue="2"), r"Experiment\.issue is '2' \(str\); wanted int; write 2"),
         (lambda: experiment_of(issue=True), r"Experiment\.issue is True \(bool\)"),
-        (lambda: experiment_of(question=None), r"Experiment\.question is empty; say what it asks"),
+        (lambda: experiment_of(question=None), r"Experiment\.question is empty; state the question"),
         (lambda: experiment_of(results={"a": "b"}), r"Experiment\.results\['a'\] is 'b' \(str\); wanted ExecutorStep"),
         (lambda: experiment_of(results={1: WRITE}), r"Experiment\.results key 1 is 1 \(int\); wanted str"),
         (lambda: experiment_of(results=(WRITE,)), r"Experiment\.results is .*wanted Mapping"),

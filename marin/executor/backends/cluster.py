@@ -248,7 +248,7 @@ def _cannot_join(named: NamedCluster, said: str) -> NoCluster:
     if REFUSED in said or "AuthenticationError" in said:
         return token_refused(named)
     last = next((line for line in reversed(said.splitlines()) if "Error: " in line), "")
-    why = last or f"the server there is no Ray, or did not let us in within {JOIN_SECONDS:.0f} s"
+    why = last or f"the server is no Ray, or did not let us in within {JOIN_SECONDS:.0f} s"
     return NoCluster(f"the {named} cannot be joined: {why}. {named.remedy}")
 
 

@@ -209,9 +209,7 @@ def must_be_allowed(by_step: Iterable[tuple[str, Egress]], allowance: Allowance,
     width = max(len(name) for name, _ in largest[:NAMED])
     store = regions.store()
     unknown = whole.amount.unknown
-    about_unknown = (
-        f"How large {len(unknown)} outputs will be is not known: {listed(unknown, NAMED)}. State how much may cross"
-    )
+    about_unknown = f"The size of {len(unknown)} outputs is unknown: {listed(unknown, NAMED)}. State how much may cross"
     lines = [
         f"{write_known(whole.amount)} would cross regions, the budget is {write_bytes(allowance.budget)}. "
         "Nothing was started.",
@@ -221,9 +219,9 @@ def must_be_allowed(by_step: Iterable[tuple[str, Egress]], allowance: Allowance,
         *(f"  {name:{width}}  {write_known(egress.amount)}" for name, egress in largest[:NAMED]),
         *([f"  and {len(largest) - NAMED} more"] if len(largest) > NAMED else []),
         "Ways on:",
-        *([f"  run where the store is: --region {store}, and Resources.region of steps that say it"] if store else []),
-        f"  marin mirror STEP… --from {regions.prefix} --to P: copy what is read to a store there; then --prefix P",
-        "  --egress-budget SIZE: state what may cross; a run that turns out to move more starts no further step",
+        *([f"  run where the store is: --region {store}, and Resources.region of steps that set it"] if store else []),
+        f"  marin mirror STEP… --from {regions.prefix} --to P: copy the inputs to a store there; then --prefix P",
+        "  --egress-budget SIZE: state how much may cross; a run that moves more starts no further step",
         '  --allow-egress "REASON": go on, this once; the reason is recorded',
     ]
     raise EgressOverBudget("\n".join(lines))

@@ -263,7 +263,7 @@ class Copier:
                 self.progress.moved(len(chunk))
             if (size, hasher.hexdigest()) != (entry.size, entry.sha256):
                 raise CorruptOutput(
-                    f"{self.source.url}/{entry.path} is not what its manifest says: {size} bytes, sha256 "
+                    f"{self.source.url}/{entry.path} differs from its manifest: {size} bytes, sha256 "
                     f"{hasher.hexdigest()[:12]}; wanted {entry.size}, {entry.sha256[:12]}. It was not mirrored; "
                     "rebuild it there with --rebuild"
                 )
