@@ -78,7 +78,7 @@ class StepContext:
 
     @property
     def state(self) -> Directory:
-        """The work in progress. On first use it is compared with the attempt that began it, and marked."""
+        """Return the work in progress. On first use, compare it with the attempt that began it, and mark it."""
         if self.used_state:
             return self._state
         job, identity = self._job, self._job.step.identity

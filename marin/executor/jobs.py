@@ -37,7 +37,7 @@ class Jobs:
 
     @functools.cached_property
     def _results(self) -> set[ExecutorStep[Any]]:
-        """Results of the experiment, which are kept without limit, whatever lifetime they declare."""
+        """Return the experiment's results, which marin keeps without limit, regardless of their lifetimes."""
         return set(self._plan.experiment.results.values())
 
     def inputs(self, dependencies: Iterable[ExecutorStep[Any]]) -> dict[str, Record]:

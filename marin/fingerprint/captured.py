@@ -45,7 +45,7 @@ class SourcelessCode:
     _seen: set[int] = field(default_factory=set[int])
 
     def add_class(self, cls: type) -> None:
-        """Everything of a class that its file does not show."""
+        """Add everything of a class that its file does not show."""
         if id(cls) in self._seen:
             return
         self._seen.add(id(cls))
@@ -164,7 +164,7 @@ def is_given(module: str) -> bool:
 
 
 def file_of(value: FunctionType | type) -> str:
-    """The source file, or "": also for a class that its module does not hold by its name."""
+    """Return the source file; "" if unknown, or if the module does not hold the class by its name."""
     if isinstance(value, FunctionType):
         return value.__code__.co_filename
     module = sys.modules.get(value.__module__)
@@ -185,7 +185,7 @@ def _functions(value: Any) -> Iterator[FunctionType]:
 
 
 def _named(code: CodeType, *operations: str) -> list[str]:
-    """Names that code, and code inside it, gives to these instructions."""
+    """Return the names that these instructions use, in code and in code inside it."""
     instructions = [each for part in (code, *inner_codes(code)) for each in dis.get_instructions(part)]
     return sorted({str(each.argval) for each in instructions if each.opname in operations})
 

@@ -49,12 +49,12 @@ class CodeFingerprint:
 
     @functools.cached_property
     def digest(self) -> str:
-        """64 hex digits of the units alone, because package drift is judged apart."""
+        """Return 64 hex digits of the units alone, because marin judges package drift separately."""
         return digest("\n".join(f"{name} {self.units[name]}" for name in sorted(self.units)).encode())
 
     @functools.cached_property
     def changes_since(self) -> dict[str, tuple[Change, ...]]:
-        """The changes since older fingerprints compared so far, by their digests: see marin.plan.drift."""
+        """Return a cache of the changes since older fingerprints, by their digests: see marin.plan.drift."""
         return {}
 
     def to_json(self, *, sources: bool = False) -> dict[str, Any]:

@@ -41,7 +41,7 @@ class Artifact:
 
     @property
     def directory(self) -> Directory:
-        """The directory that holds the bytes. Only an artifact obtained from the store (``ctx[step]``) has one."""
+        """Return the directory that holds the bytes. Only artifacts from the store (``ctx[step]``) have one."""
         return cast(Directory, self.__dict__["_directory"])
 
     def at(self, directory: Directory) -> Artifact:

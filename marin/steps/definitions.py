@@ -87,7 +87,10 @@ def _is_other(known: _Definition, cls: type) -> bool:
 
 
 def _file_of(cls: type) -> str:
-    """``__main__`` and the module that others import are one file; a profiler is ``__main__`` itself."""
+    """Return the file of a class: the same for ``__main__`` and for the imported module of a file.
+
+    Under a profiler, ``__main__`` is the profiler.
+    """
     file = cls.__dict__.get(_FILE) or getattr(sys.modules.get(cls.__module__), "__file__", None)
     return os.path.realpath(file) if file else ""
 

@@ -6,8 +6,9 @@ from collections.abc import Callable
 
 
 def reaches[T](*code: object) -> Callable[[T], T]:
-    """Decorator of a function or class that finds code dynamically; ``code``: the functions, classes and modules
-    of the project that it can find, each of which then counts for every step that uses it.
+    """Decorate a function or class that finds code dynamically.
+
+    code: the functions, classes and modules of the project that it can find. They count for every step that uses it.
 
     ::
 
@@ -15,8 +16,8 @@ def reaches[T](*code: object) -> Callable[[T], T]:
         def load(name: str) -> Plugin:
             return sys.modules[name].PLUGIN
 
-    ``@reaches()`` promises that it finds nothing of the project, only installed packages. Without either, functions
-    and files are seen when they run or are read, and a note says that a constant found so is not.
+    ``@reaches()`` promises that it finds nothing of the project, only installed packages. Without the decorator, marin
+    sees functions when they run and files when they are read. It misses constants found this way, and notes this.
     """
     del code
 

@@ -64,21 +64,21 @@ class FrozenDict(dict[Any, Any]):
 
 
 def since(version: int, *, default: Any) -> Any:
-    """A field added at operator version ``version``; its default means "as before".
+    """Declare a field that was added at operator version ``version``. Its default means "as before".
 
-    While the field holds its default it is left out of the identity, so outputs that were
-    made before the field existed keep theirs.
+    A field with its default value is not part of the identity, so outputs from before the
+    field existed keep their identities.
     """
     return dataclasses.field(default=default, metadata={SINCE: version})
 
 
 def execution(*, default: Any) -> Any:
-    """A field that says where or how fast a step runs. It changes no output and is not part of the identity."""
+    """Declare a field that says where or how fast a step runs. It changes no output and no identity."""
     return dataclasses.field(default=default, metadata={EXECUTION: True})
 
 
 def formerly(name: str) -> Any:
-    """A field that was called ``name`` before. Identities keep the old name, so outputs keep their identities."""
+    """Declare a field that was called ``name`` before. Identities use the old name, so outputs keep theirs."""
     return dataclasses.field(metadata={FORMERLY: name})
 
 
@@ -90,9 +90,9 @@ class _ValueDecorator(Protocol):
     frozen_default=True, kw_only_default=False, field_specifiers=(dataclasses.field, since, execution, formerly)
 )
 def value(tag: str, *, kw_only: bool = False) -> _ValueDecorator:
-    """Class decorator: a frozen dataclass (or Enum) that may be a field of a step.
+    """Decorate a class: make a frozen dataclass (or Enum) that may be a field of a step.
 
-    ``tag`` names the class in identities, so that renaming or moving the class changes nothing.
+    ``tag`` names the class in identities, so renaming or moving the class changes nothing.
     An Enum also declares ``_value_: str``; without it pyright takes its members for fields.
     Raises ExperimentError if another class has the tag.
     """

@@ -36,7 +36,7 @@ class Addressed:
 
 
 def packed(steps: Iterable[ExecutorStep[Any]]) -> Parcels:
-    """Pack these steps and all steps that they hold. Of equal steps, the given one is packed."""
+    """Pack these steps and all steps that they hold. If equal steps exist, pack the given one."""
     found: Parcels = {}
     pending = list(steps)
     while pending:

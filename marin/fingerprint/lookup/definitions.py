@@ -63,7 +63,7 @@ class Resolver:
         self._modules: dict[Path, Module] = {}
 
     def module(self, path: Path) -> Module:
-        """Raises ExperimentError for a file that Python could not import either."""
+        """Return a parsed module. Raises ExperimentError for a file that Python could not import either."""
         if path not in self._modules:
             name = self.locator.name_of(path)
             if path.suffix != ".py":  # a namespace folder, or compiled
@@ -132,7 +132,7 @@ class Resolver:
     def _named(
         self, module: Module, name: str, attributes: tuple[str, ...], used: int, seen: set[tuple[Path, str]]
     ) -> list[Definition]:
-        """A top-level name of a local module, in the order in which it is bound: the last wins."""
+        """Follow a top-level name of a local module. If several statements bind the name, the last one wins."""
         if (module.path, name) in seen:
             return []
         seen = seen | {(module.path, name)}
@@ -183,7 +183,7 @@ class Resolver:
     def _attributes(
         self, module: Module, attributes: tuple[str, ...], used: int, seen: set[tuple[Path, str]]
     ) -> list[Definition]:
-        """``module.a.b.c``."""
+        """Follow ``module.a.b.c``."""
         if is_engine(module.name):
             return [Definition("engine", module, attributes[0] if attributes else "", used + bool(attributes))]
         if module.path.suffix in COMPILED:

@@ -81,7 +81,7 @@ class Locator:
         return name
 
     def find(self, dotted: str, importer: Path) -> Path | Elsewhere:
-        """File (or namespace folder) of an absolute import that stands in the file ``importer``.
+        """Return the file (or namespace folder) of an absolute import in the file ``importer``.
 
         "nowhere": not installed. "absent": the package is local, but has no such source file.
         """
@@ -95,7 +95,7 @@ class Locator:
         return self._found[key]
 
     def submodule(self, package: Path, name: str) -> Path | None:
-        """``package.name`` for a package's ``__init__.py`` or a namespace folder."""
+        """Return the file of ``package.name``. package: an ``__init__.py`` or a namespace folder."""
         if package.name == "__init__.py":
             return self._first([package.parent], name)
         return self._first(self._portions.get(package, ()), name)
@@ -141,7 +141,7 @@ def _is_package(folder: Path) -> bool:
 
 
 def _ask_import_system(top: str) -> Path | Elsewhere:
-    """For editable installs through an import hook: find_spec of a top-level name imports nothing."""
+    """Find an editable install behind an import hook. find_spec of a top-level name imports nothing."""
     spec = None
     with suppress(ImportError, ValueError):
         spec = util.find_spec(top)

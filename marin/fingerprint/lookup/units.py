@@ -192,7 +192,7 @@ class Units:
         self._enter(unit, found, aside=aside)
 
     def _enter(self, unit: Unit, found: Definition, *, aside: bool) -> None:
-        """aside: another step's class is only built or recognised, not run."""
+        """Enter a definition that a unit uses. aside: the unit only builds or recognises another step's class."""
         if found.kind == "package":
             top = found.name.split(".")[0]
             unit.tops.add(top)
@@ -213,7 +213,7 @@ class Units:
 
 
 def _with_values(reference: Reference, values: Mapping[str, str]) -> Reference:
-    """A reference in which the fields that name an attribute are replaced by their values."""
+    """Return a reference with the fields that name an attribute replaced by their values."""
     named = {f"{FIELD}{field}": value for field, value in values.items()}
     return reference._replace(attributes=tuple(named.get(each, each) for each in reference.attributes))
 

@@ -52,7 +52,7 @@ class Scope:
     code: frozenset[str] = frozenset()
 
     def to_plain(self) -> dict[str, Any]:
-        """JSON-able."""
+        """Return JSON data."""
         import msgspec  # inside the function, because importing marin imports this module
 
         return msgspec.to_builtins(self)
@@ -171,7 +171,7 @@ class Observation(Reads):
         return path in self.own or (above != path and self.is_own(above))
 
     def to_plain(self) -> dict[str, Any]:
-        """JSON-able."""
+        """Return JSON data."""
         import msgspec
 
         return msgspec.to_builtins({**vars(self), "earlier": list(self.earlier.items())})

@@ -52,7 +52,7 @@ def defaults(arguments: ast.arguments) -> list[ast.expr]:
 
 
 def chained(node: ast.expr) -> tuple[ast.expr, list[str]]:
-    """``a().b.c`` as ``a()`` and ["b", "c"]."""
+    """Split ``a().b.c`` into ``a()`` and ["b", "c"]."""
     attributes: list[str] = []
     while isinstance(node, ast.Attribute):
         attributes.insert(0, node.attr)
@@ -61,7 +61,7 @@ def chained(node: ast.expr) -> tuple[ast.expr, list[str]]:
 
 
 def plain(annotation: ast.expr) -> ast.expr:
-    """``"list[int]"`` as ``list[int]``."""
+    """Return ``list[int]`` for ``"list[int]"``."""
     if isinstance(annotation, ast.Constant) and isinstance(annotation.value, str):
         with suppress(SyntaxError):
             return ast.parse(annotation.value, mode="eval").body
@@ -76,7 +76,7 @@ def branches(node: ast.stmt) -> list[list[ast.stmt]]:
 
 
 def leaves(node: ast.stmt) -> Iterator[ast.stmt]:
-    """The statements in the branches of an if or try; other statements are themselves."""
+    """Yield the statements in the branches of an if or try, or else the statement itself."""
     if isinstance(node, (ast.If, ast.Try, ast.TryStar)):
         for body in branches(node):
             for inner in body:
@@ -86,7 +86,7 @@ def leaves(node: ast.stmt) -> Iterator[ast.stmt]:
 
 
 def only(node: ast.stmt, wanted: Callable[[ast.stmt], bool]) -> ast.stmt:
-    """An if or try with only the wanted leaves in its branches."""
+    """Return an if or try with only the wanted leaves in its branches."""
     if isinstance(node, ast.If):
         made = ast.If(node.test, _filtered(node.body, wanted) or [ast.Pass()], _filtered(node.orelse, wanted))
         return ast.copy_location(made, node)
@@ -113,7 +113,7 @@ def is_effect(node: ast.stmt) -> bool:
 
 
 def run_at_once(node: ast.stmt) -> Iterator[ast.expr]:
-    """Expressions that executing a definition or an assignment evaluates: not the bodies of functions."""
+    """Yield the expressions that run when a definition or an assignment runs: not the bodies of functions."""
     if isinstance(node, FUNCTIONS):
         yield from node.decorator_list
         yield from defaults(node.args)
@@ -142,7 +142,7 @@ def without_lambdas(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def is_main_guard(test: ast.expr) -> bool:
-    """``__name__ == "__main__"``, and nothing that only looks like it."""
+    """Return whether a test is ``__name__ == "__main__"``, and nothing similar."""
     if not (isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.ops[0], ast.Eq)):
         return False
     sides = (test.left, test.comparators[0])

@@ -117,7 +117,7 @@ class Reader(ast.NodeVisitor):
     # Names
 
     def leads(self, name: str) -> list[Target] | None:
-        """Targets of an import in an enclosing function; [] for a local name; None for a global one."""
+        """Return the targets of an import in an enclosing function; [] for a local name; None for a global name."""
         for depth, scope in enumerate(reversed(self._scopes)):
             if name in scope.outer:
                 return None
@@ -138,7 +138,7 @@ class Reader(ast.NodeVisitor):
         return ".".join([*filter(None, leads[0]), *attributes]) if leads else ""
 
     def text_of(self, node: ast.expr) -> str | None:
-        """The constant string that an expression is, or that a constant of the module with its name holds."""
+        """Return the constant string of an expression, or of the module's constant that it names."""
         if isinstance(node, ast.Name):
             if node.id in ("__name__", "__package__"):
                 return self.module.name if node.id == "__name__" else self.module.package
@@ -154,7 +154,7 @@ class Reader(ast.NodeVisitor):
             self._add(name, attributes, target, line)
 
     def _refer_to(self, module: str, line: int, *attributes: str) -> None:
-        """A module by its name."""
+        """Add a reference to a module by its name."""
         self.loads.append(Target(module))
         self._add(module, attributes, Target(module), line)
 
@@ -176,7 +176,7 @@ class Reader(ast.NodeVisitor):
         self._use(*chained(node), node.lineno)
 
     def _use(self, inner: ast.expr, attributes: list[str], line: int) -> None:
-        """``inner.a.b``."""
+        """Add the use of ``inner.a.b``."""
         of_super = isinstance(inner, ast.Call) and isinstance(inner.func, ast.Name) and inner.func.id == "super"
         if not of_super and not self.dotted(inner):
             self.methods.update(attributes)
@@ -300,7 +300,7 @@ class Reader(ast.NodeVisitor):
         self._visit_as(Role.USE if blind else Role.ARGUMENT, [*node.args, *node.keywords])
 
     def _getattr(self, node: ast.Call) -> None:
-        """``getattr(a.b, "c")`` is ``a.b.c``."""
+        """Add the use of ``a.b.c`` for ``getattr(a.b, "c")``."""
         held, wanted, *rest = node.args
         name = wanted.value if isinstance(wanted, ast.Constant) and isinstance(wanted.value, str) else ANY
         if isinstance(wanted, ast.Attribute) and isinstance(wanted.value, ast.Name) and wanted.value.id == "self":
@@ -310,7 +310,7 @@ class Reader(ast.NodeVisitor):
         self._visit_all(wanted, *rest)
 
     def _imported_by(self, node: ast.expr) -> str | None:
-        """The module that ``import_module("…")`` imports; None for a computed name, and for all else."""
+        """Return the module that ``import_module("…")`` imports; None for a computed name and for other calls."""
         if not (isinstance(node, ast.Call) and node.args and (called := self.dotted(node.func)) in _IMPORTERS):
             return None
         given = {word.arg: word.value for word in node.keywords}
@@ -321,7 +321,7 @@ class Reader(ast.NodeVisitor):
         return absolute(name, package) if name is not None and package is not None else None
 
     def _runs_text(self, node: ast.Call, called: str) -> bool:
-        """Follow constant text as code; of an eval's names, count the whole module. False if the call is to be read."""
+        """Follow constant text as code; count the whole module for an eval. Return False if the call needs reading."""
         text, *rest = node.args
         if isinstance(text, ast.Constant) and isinstance(text.value, (str, bytes)):
             self._follow(text.value, node.lineno)
@@ -354,7 +354,7 @@ class Reader(ast.NodeVisitor):
         self._visit_all(node.value, node.slice)
 
     def visit_List(self, node: ast.List | ast.Tuple) -> None:
-        """``[sys.executable, "-m", "package.module"]`` runs that module, ``["-c", "text"]`` that text."""
+        """Follow ``[sys.executable, "-m", "package.module"]`` to the module, and ``["-c", "text"]`` to the text."""
         self._visit_all(*node.elts)
         for flag, what in pairwise(node.elts):
             if not isinstance(flag, ast.Constant) or flag.value not in ("-m", "-c"):
@@ -377,5 +377,5 @@ class Reader(ast.NodeVisitor):
 
 @functools.cache
 def _fields(kind: type[ast.AST]) -> tuple[str, ...]:
-    """The fields of a node that can hold names."""
+    """Return the fields of a node that can hold names."""
     return tuple(name for name in kind._fields if name not in ("ctx", "op", "ops", "type_comment", "type_ignores"))

@@ -106,7 +106,7 @@ def _annotated(node: ast.AnnAssign, module: Module, owner: ast.AST | None) -> as
 
 
 def _mark(annotation: ast.expr) -> ast.expr:
-    """``ClassVar`` for ``ClassVar[int]``, ``typing.ClassVar`` and ``"ClassVar[int]"``."""
+    """Return ``ClassVar`` for ``ClassVar[int]``, ``typing.ClassVar`` and ``"ClassVar[int]"``."""
     annotation = plain(annotation)
     outer = annotation.value if isinstance(annotation, ast.Subscript) else annotation
     name = outer.attr if isinstance(outer, ast.Attribute) else outer.id if isinstance(outer, ast.Name) else ""

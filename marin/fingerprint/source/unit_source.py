@@ -110,7 +110,7 @@ class UnitSource(Reader):
 
 
 def _may_ask(text: str, module: Module) -> bool:
-    """For a variable; ``from os import getenv as get`` too."""
+    """Return whether text may read an environment variable, also after ``from os import getenv as get``."""
     targets = (target for each in module.imports.values() for target in each if target.module == "os")
     return _ENVIRONMENT.search(text) is not None or any(_ENVIRONMENT.search(target.symbol) for target in targets)
 
@@ -124,7 +124,7 @@ def _statements(module: Module, name: str) -> list[ast.stmt]:
 
 
 def _only_calls_engine(node: ast.stmt, module: Module) -> bool:
-    """``executor_main(build)`` at the top level of an experiment."""
+    """Return whether a statement only calls the engine, as an experiment's ``executor_main(build)`` does."""
     if not (isinstance(node, ast.Expr) and isinstance(node.value, ast.Call)):
         return False
     return is_engine(module.dotted(node.value.func).rpartition(".")[0])
@@ -185,7 +185,7 @@ def _traits(statements: list[ast.stmt], text: str, reader: Reader, *, binds: boo
 
 
 def _imported_names(reader: Reader) -> set[str]:
-    """ "inspect.signature" for whatever of other modules is used, called or not, under whatever name."""
+    """Return the dotted names of other modules that are used, under any name: "inspect.signature"."""
     found: set[str] = set()
     for reference in reader.references:
         imports = reader.module.imports.get(reference.name, ())
