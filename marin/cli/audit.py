@@ -229,6 +229,6 @@ def _print_compared(console: Console, compared: Compared, store: Store) -> None:
     if any(damage.made_since for damage in compared.wrong.values()):
         say(
             console,
-            "rebuild the outputs that may have been made from the damage, too; if they get other bytes, the next plan "
+            "rebuild the outputs that may have been made from the damage, too; if they get other bytes, marin also "
             "rebuilds their readers. If an output cannot be rebuilt: `marin revoke STEP --because REASON`",
         )

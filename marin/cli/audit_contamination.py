@@ -131,7 +131,10 @@ def _print(
 
 
 def _print_output(console: Console, each: Looked, suites: Mapping[str, Suite], shown: set[str]) -> None:
-    """shown: passages already printed; an output mostly holds the passages of its inputs."""
+    """Print the findings of one output.
+
+    shown: passages already printed; an output mostly holds the passages of its inputs.
+    """
     record, searched = each.record, each.searched
     share = f"{searched.holding:,} of {counted(searched.texts, 'document')}"
     console.print(

@@ -138,7 +138,7 @@ def _print_rows(console: Console, compared: Sequence[Compared], rows: Sequence[R
             apart.append(Text(f"{value} [{low}, {high}]", style=style))
         cells.append([row.metric, *values, *apart])
     if not cells:
-        say(console, "\nthe store has no numbers of these models", "bold")
+        say(console, "\nmarin knows no numbers of these models", "bold")
         return
     say(console, "")
     print_table(console, columns, cells)

@@ -60,7 +60,7 @@ def command(
     kinds: tuple[GarbageKind, ...] = choice("--only", GarbageKind, "Only this group (repeatable).", multiple=True),
     older_than: float = option(
         "--older-than",
-        "Leave younger garbage, unless it has a lifetime of its own.",
+        "Leave garbage younger than DAYS, unless it has a lifetime of its own.",
         metavar="DAYS",
         type=click.FloatRange(min=0),
         default=OLDER_THAN,

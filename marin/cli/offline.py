@@ -34,6 +34,6 @@ def must_not_need_hub(plan: Plan, environment: Mapping[str, str]) -> None:
         return
     raise InputError(
         f"{listed(asking, NAMED)}: not in the store {plan.store.prefix}, and {offline}={environment[offline]} forbids "
-        f"to ask the hub. Nothing was started: unset {offline}, download where there is a network (--only), or leave "
+        f"access to the hub. Nothing was started: unset {offline}, download where a network is (--only), or leave "
         "these steps out"
     )

@@ -31,7 +31,7 @@ PREFIX = option(
 )
 SET = option(
     "--set",
-    "Give a field another value, such as mantis.optimizer.peak_lr=1e-4 (repeatable). The outputs change, too.",
+    "Give a field another value, such as mantis.optimizer.peak_lr=1e-4 (repeatable): other outputs, recorded.",
     multiple=True,
     metavar="STEP.FIELD=VALUE",
 )

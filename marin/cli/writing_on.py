@@ -117,7 +117,7 @@ def _tokenizer(inventory: Inventory, record: Record, name: str | None) -> Direct
         seen |= read
         level = [inventory.records[each] for each in sorted(read) if each in inventory.records]
     raise UnknownStep(
-        f"no input of {record.name} names a tokenizer that the store {inventory.store.prefix} holds; "
+        f"no input of {record.name}, direct or not, names a tokenizer that the store {inventory.store.prefix} holds; "
         "name one with --tokenizer"
     )
 
