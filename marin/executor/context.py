@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 PARTS = "shards"  # folder in the work in progress
 MARK_SECONDS = 5.0  # of work that may be lost when a process dies
-NOTE_SECONDS = 30.0  # between two notes of what an attempt with work in progress has read
+NOTE_SECONDS = 30.0  # between two notes of the reads of an attempt with work in progress
 
 type Told = Callable[[int, Any], None]
 type Mapper = Callable[[Callable[[Any], Any], Sequence[Any], Told], Any]
@@ -107,7 +107,7 @@ class StepContext:
         return self._state
 
     def note_reads(self, seen: Observation) -> None:
-        """Record, beside unfinished work in progress, what this attempt and earlier ones have read."""
+        """Record the reads of this attempt and of earlier ones, beside unfinished work in progress."""
         if self.used_state:
             observed = self.observed(seen, code_fingerprint(self._job.step), failed=True)
             self._store.mark_state(self._job.step.identity, msgspec.structs.replace(self._begun, observed=observed))

@@ -51,7 +51,7 @@ class Scheduler:
         *,
         keep_going: bool = False,
     ) -> None:
-        """listener: called at every change. on_message: told what everything waits for. check_inputs: bytes of each
+        """listener: called at every change. on_message: receives the reason of each wait. check_inputs: bytes of each
         input that are checked before a step reads it. tracker: of trainings, "wandb" or "trackio". profile: first and
         last optimizer step of a trace of trainings. keep_going: also begin steps that only lead to steps broken by a
         failure.

@@ -1,4 +1,4 @@
-"""Describe what a step really read beyond its fields, inputs and source, and compare that with today.
+"""Describe a step's actual reads beyond its fields, inputs and source, and compare them with today.
 
 Records name a file or folder of the project by its path within the project, so that two checkouts compare equal.
 Others have their absolute path.

@@ -50,8 +50,8 @@ class Snapshot(Inventory):
     def __init__(self, store: Store, steps: Iterable[ExecutorStep[Any]], scale: Scale | None = None) -> None:
         """Read records and leases.
 
-        A lease beside a visible record is read only if there is a later attempt, because the driver of that attempt
-        may have died between its commit and the moment when its record became visible.
+        It reads a lease beside a visible record only if there is a later attempt. The driver of that attempt may have
+        died between its commit and the moment when its record became visible.
         """
         wanted = {step.identity for step in steps}
         super().__init__(store, wanted)

@@ -269,7 +269,7 @@ class _Found:
 def print_steps(console: Console, steps: list[StepStatus], *, every: bool, identities: bool = False) -> None:
     """Print steps by status. Like steps that need no attention fold into one line unless ``every``.
 
-    identities: print a column of them.
+    identities: print a column of identities.
     """
 
     def likeness(step: StepStatus) -> tuple[Standing, str]:

@@ -34,7 +34,7 @@ from marin.store.record import Record
 from marin.store.store import Store
 
 TURN = "gc"  # the lease for deleting, which works like a step's
-BEAT_EVERY = 10.0  # seconds; a lease's expiry is several of them
+BEAT_EVERY = 10.0  # seconds; a lease expires after several beats
 RECENT = 1.0  # days: needs of runs that began since stay, because a killed run may be started again
 SHORT = 16  # digits of an identity: a run may need a hundred thousand identities
 

@@ -79,7 +79,7 @@ class Store:
         return {name.removesuffix(".json"): content for name, content in found.items()}
 
     def pack_records(self, made: Collection[str]) -> None:
-        """Pack the records that this plan read one by one, and the ones built since, if there are enough of them."""
+        """Pack the records that this plan read one by one, and the records written since, if there are enough."""
         if self.index is not None:
             if len(made) >= WORTH_PACKING:
                 self.index.read({f"{identity}.json" for identity in made})

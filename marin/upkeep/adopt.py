@@ -103,8 +103,8 @@ def adopt(
     kind: of an artifact, or ``module:Class``; "" if the source is a copy of an output, whose record has the kind.
     facts: facts that the files do not hold. on_message: takes messages about waiting.
 
-    Raises InputError if the source is missing, empty or not an artifact of that kind, BadField for bad arguments,
-    Revoked for bytes that are revoked in this store or in their own.
+    Raises InputError if the source is missing, empty or not an artifact of that kind, and BadField for bad arguments.
+    Raises Revoked for bytes that are revoked in this store or in their own.
     """
     if not because.strip():
         raise BadField("adopting needs its reason: --because 'the release that the paper used'; it is recorded")

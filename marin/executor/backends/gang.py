@@ -116,7 +116,7 @@ class Gang:
 
 
 def _free_port(address: str) -> int:
-    """Return a port below those of outgoing connections. Nothing listens on it until the training has its imports."""
+    """Return a port below the outgoing connections' ports. Nothing listens on it until the training has its imports."""
     while True:
         port = FIRST_PORT + secrets.randbelow(LAST_PORT - FIRST_PORT)
         with socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET) as tried, suppress(OSError):

@@ -30,7 +30,7 @@ class _Gpu(NamedTuple):
 def on_local_gpus(experiment: Experiment, environment: Mapping[str, str]) -> Experiment:
     """Give all GPUs of this machine to each step that can use them and asks for no accelerator.
 
-    No identity changes. A step that asks for GPUs in its file keeps what it asks for. Raises BadField where a step asks
+    No identity changes. A step that asks for GPUs in its file keeps its request. Raises BadField where a step asks
     for a TPU or cannot share its work among the GPUs, PlanError where there is no GPU, MissingDependency.
     """
     able: list[ExecutorStep[Any]] = [step for step in experiment.steps() if step.uses_accelerator]

@@ -35,7 +35,7 @@ class Reservation:
         self._try_next()
 
     def gang(self) -> Gang | None:
-        """Return the hosts once all of them are reserved. Cheap: ask often."""
+        """Return the hosts once all are reserved. Cheap: ask often."""
         with suppress(KeyError):  # a reserved node is already gone; try again when patience is over
             if self._groups and is_there(self._groups[-1]):
                 if self._is_complete():

@@ -17,7 +17,7 @@ from marin.steps.step import ExecutorStep
 def must_ship(steps: Iterable[ExecutorStep[Any]]) -> None:
     """Raise BadField naming a field that cannot be sent, or ExperimentError naming a class that no worker can find.
 
-    A step travels with all its inputs, so this checks each of them too.
+    A step travels with all its inputs, so this checks each input too.
     """
     seen: set[int] = set()
     pending = list(steps)

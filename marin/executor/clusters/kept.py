@@ -1,8 +1,8 @@
 """A Ray cluster on this machine that is kept until somebody ends it, unlike the private one of a run.
 
-It is started with ``ray start`` and public options, in a folder of its own. It is ended through its process, because
-``ray stop`` would end every Ray of this user, including those of running experiments. It requires the user's token and
-listens on the loopback interface alone.
+marin starts the cluster with ``ray start`` and public options, in a folder of its own. It ends the cluster through its
+process: ``ray stop`` would end every Ray of this user, also the ones of running experiments. The cluster requires the
+user's token and listens on the loopback interface alone.
 """
 
 # pyright: basic

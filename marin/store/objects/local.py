@@ -22,7 +22,7 @@ LOCK_STRIPES = 64
 WRITE_TRIES = 4
 LOCK_SECONDS = 30
 SHARED = stat.S_ISGID | stat.S_IWGRP
-MANY = 64  # files: syncing more of them one by one costs more than syncing the machine
+MANY = 64  # files: syncing more files one by one costs more than syncing the machine
 
 
 _written = itertools.count()
