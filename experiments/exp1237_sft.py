@@ -1,12 +1,11 @@
 """Exp 1237: fine-tune the 8B on chats, with and without pretraining data in the batch.
 
-Question: how much knowledge does Marin 8B lose when it is fine-tuned on chats alone? How much does a fifth of
-pretraining data in every batch give back?
+Question: what does Marin 8B forget when it is fine-tuned on chats alone? How much does a fifth of pretraining data give
+back?
 Arms: Deeper Starling; fine-tuned on nine sets of chats, weighted by their numbers of chats; the same with one sequence
 in five from Phoenix's mixture instead.
 Start: weights of Deeper Starling's end, a fresh optimizer. End: 10,228 steps, 5.36 B tokens.
-Decision: bits per byte of every domain against the base model: the loss from fine-tuning, and the part that the fifth
-gives back.
+Decision: bits per byte of every domain against the base model.
 The retrospective has a rate of 1.7e-4 and 10,227 steps. The code has 1e-4 and 10,228, as here. The share of
 pretraining data is ours: issue 702 asks for some, and no number is published.
 Issue: https://github.com/marin-community/marin/issues/1237

@@ -13,19 +13,19 @@ import sys
 import time
 from pathlib import Path
 
-from experiments.rehearsed import Took, answers, version_of, write
+from experiments.rehearsed import RunTime, answers, version_of, write
 from experiments.table import FOLDER, entries
 from marin.executor.events import git_revision
 from marin.store.store import open_store
 
 
-def rehearse(name: str, version: str, store: Path) -> Took:
+def rehearse(name: str, version: str, store: Path) -> RunTime:
     """Run one experiment and return its duration. Raises SystemExit if the run ends with an error."""
     before, began = os.getloadavg()[0], time.monotonic()
     code = subprocess.run([sys.executable, FOLDER / f"{name}.py", "--prefix", store], check=False).returncode
     if code:
         raise SystemExit(f"{name} ended with {code}; its output says why")
-    return Took(
+    return RunTime(
         seconds=round(time.monotonic() - began),
         version=version,
         day=time.strftime("%Y-%m-%d"),

@@ -48,7 +48,7 @@ ANSWERED_BY: dict[str, dict[str, tuple[str, ...]]] = {
 }
 
 
-class Took(BaseModel, frozen=True):
+class RunTime(BaseModel, frozen=True):
     """The duration of an experiment, with Ray's start and end.
 
     version: see ``version_of``. load: of the machine, before and after."""
@@ -69,8 +69,8 @@ class Rehearsal(BaseModel, frozen=True):
     """
 
     answers: dict[str, str] = {}
-    shared: Took | None = None
-    alone: Took | None = None
+    shared: RunTime | None = None
+    alone: RunTime | None = None
 
 
 REHEARSALS = TypeAdapter(dict[str, Rehearsal])
@@ -113,19 +113,19 @@ def sentence(report: dict[str, Any], rows: tuple[str, ...]) -> str:
     if "answer" not in report:  # a report of CompareTrainings
         return f"{'; '.join(_reading(row, report['baseline']) for _, row in chosen)}."
     arms = [arm for arm in report["arms"] if arm != report["baseline"]]
-    told = [
+    numbers = [
         f"{arm} − {report['baseline']}, {chosen[0][1]['unit']}: "
         + ", ".join(f"{in_words(name)} {_difference(row['differences'][arm])}" for name, row in chosen)
         for arm in arms
     ]
     starred = any(row["contaminated"] for _, row in chosen)
-    return f"{'; '.join(told)}.{' ' + report['star'] if starred else ''}"
+    return f"{'; '.join(numbers)}.{' ' + report['star'] if starred else ''}"
 
 
 def _reading(row: dict[str, Any], baseline: str) -> str:
     apart = {f"{arm} − {baseline}": _difference(found) for arm, found in row["differences"].items()}
-    told = {baseline: _number(row["values"][baseline]), **apart}
-    return f"{row['name']}: {', '.join(f'{name} {number}' for name, number in told.items())}"
+    numbers = {baseline: _number(row["values"][baseline]), **apart}
+    return f"{row['name']}: {', '.join(f'{name} {number}' for name, number in numbers.items())}"
 
 
 def _difference(found: dict[str, Any]) -> str:
@@ -139,7 +139,7 @@ def _number(found: dict[str, Any], sign: str = "") -> str:
     return f"{found['value']:{sign}.3g}{half}".replace("-", "−")
 
 
-def write(name: str, found: dict[str, str], took: dict[str, Took]) -> None:
+def write(name: str, found: dict[str, str], took: dict[str, RunTime]) -> None:
     """Write an experiment's answers and durations; drop numbers of another version of the experiment."""
     held = kept()
     same = held[name] if name in held and held[name].answers.keys() == found.keys() else Rehearsal()

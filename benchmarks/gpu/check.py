@@ -37,7 +37,7 @@ from marin.training.checkpoint import SAMPLES
 from marin.training.metrics import read_metrics
 from marin.training.model import Llama, Llama3Rope, Precision, Qwen3, Recompute
 from marin.training.optimizer import Adam
-from marin.training.process import Listeners, News, child_environment, run_training
+from marin.training.process import Listeners, TrainingEvents, child_environment, run_training
 from marin.training.schedule import Schedule
 from marin.training.spec import Prompts, Source, TrainingSpec, Watched
 
@@ -166,7 +166,7 @@ class Check:
         from marin.training.levanter_run import train
 
         began = time.monotonic()
-        train(spec, News(Listeners()).hear)
+        train(spec, TrainingEvents(Listeners()).hear)
         rows = read_metrics(Directory(spec.state))[FIRST:]
         ours = tokens / statistics.median(row["seconds"] - row["paused_seconds"] for row in rows)
         took = time.monotonic() - began

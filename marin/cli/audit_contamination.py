@@ -15,7 +15,14 @@ from marin.cli.exits import Exit
 from marin.cli.options import JSON, ExperimentOptions, echo_json
 from marin.cli.parameters import all_of, argument, command_line, option
 from marin.errors import BadField
-from marin.report.contamination import Contamination, Looked, Suite, audit_contamination, read_suites, texts
+from marin.report.contamination import (
+    Contamination,
+    ContaminationSearch,
+    Suite,
+    audit_contamination,
+    read_suites,
+    texts,
+)
 from marin.report.lineage_tree import described
 from marin.report.table import byte_bar, columns_of, open_console, print_block, print_rest, print_table, say
 from marin.report.words import grouped
@@ -130,7 +137,7 @@ def _print(
     say(console, *_conclusion(found, every, not_made))
 
 
-def _print_output(console: Console, each: Looked, suites: Mapping[str, Suite], shown: set[str]) -> None:
+def _print_output(console: Console, each: ContaminationSearch, suites: Mapping[str, Suite], shown: set[str]) -> None:
     """Print the findings of one output.
 
     shown: passages already printed; an output mostly holds the passages of its inputs.
@@ -199,7 +206,7 @@ def _as_json(found: Contamination, suites: Mapping[str, Suite], every: int, not_
             return list(map(named, outputs))
         return {"step": lineage.name_of(outputs), **outputs._asdict()}
 
-    def told(each: Looked) -> dict[str, Any]:
+    def told(each: ContaminationSearch) -> dict[str, Any]:
         of = {name: {**vars(items), "items": sorted(items.items)} for name, items in each.searched.suites.items()}
         return {**described(each.record), "searched": {**vars(each.searched), "suites": of}, "problem": each.problem}
 

@@ -55,7 +55,7 @@ def command(
     return Exit.ILL if any(each.found.findings for each in found) else Exit.OK
 
 
-def _print(console: Console, looked: Looked) -> None:
+def _print(console: Console, looked: InspectedBatches) -> None:
     report, wrong = looked.found.report, len(looked.found.findings)
     first, *others = looked.found.headline
     say(console, f"{looked.name}, {first}", "bold")
@@ -103,7 +103,7 @@ class Scoring(Protocol):
     domains: Mapping[str, Step]
 
 
-class Looked(NamedTuple):
+class InspectedBatches(NamedTuple):
     """The inspection of one training. missing: held-out sets that the store does not hold."""
 
     name: str
@@ -125,7 +125,7 @@ def trainings(experiment: Experiment, name: str = "") -> list[Step]:
 
 def look_at(
     step: Step, experiment: Experiment, inventory: Inventory, *, batches: int, seed: int = 0, bos: str = ""
-) -> Looked:
+) -> InspectedBatches:
     """Inspect batches of a training. Raises UnknownStep if its tokens are not in the store.
 
     Also raises the errors that the training itself would raise for its tokens.
@@ -150,7 +150,7 @@ def look_at(
         )
     texts, missing = _held_out(experiment, inventory)
     found = inspect_order(spec, stores, load_tokenizer(made), texts, batches=batches, seed=seed, bos=bos)
-    return Looked(step.name, found, missing)
+    return InspectedBatches(step.name, found, missing)
 
 
 def _held_out(experiment: Experiment, inventory: Inventory) -> tuple[dict[str, list[str]], list[str]]:

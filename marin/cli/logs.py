@@ -12,7 +12,7 @@ from marin.cli.options import JSON, LATEST, PREFIX, echo_json
 from marin.cli.parameters import argument, command_line, flag, option
 from marin.errors import UnknownStep
 from marin.report.table import open_console
-from marin.store.attempts import Attempt, Standing, attempts_called, standing
+from marin.store.attempts import Attempt, AttemptStatus, attempts_called, standing
 from marin.store.redaction import redacted
 from marin.store.store import Store, open_store
 
@@ -75,7 +75,7 @@ def _text(store: Store, attempt: Attempt) -> str:
 def _follow(store: Store, attempt: Attempt, seen: int) -> None:
     """Print new text until the attempt has ended and everything is printed."""
     while True:
-        running = standing(store, attempt)[0] is Standing.RUNNING  # asked before reading: nothing follows after the end
+        running = standing(store, attempt)[0] is AttemptStatus.RUNNING  # asked before the text is read
         text = _text(store, attempt)
         if len(text) > seen:
             click.echo(text[seen:], nl=False)

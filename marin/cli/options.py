@@ -36,7 +36,7 @@ SET = option(
     metavar="STEP.FIELD=VALUE",
 )
 JSON = flag("--json", "Print JSON for scripts.")
-EVERY_STEP = flag("--every-step", "List each step instead of folding similar steps into one line.")
+EVERY_STEP = flag("--every-step", "--verbose", "List each step instead of folding similar ones, and notes in full.")
 LATEST = flag("--latest", "Take the newest if several have the name.")
 REGION = Parsed("region", parse_region)
 

@@ -25,7 +25,7 @@ from marin.report.history import (
     store_statuses,
 )
 from marin.report.table import open_console, say
-from marin.store.attempts import Standing
+from marin.store.attempts import AttemptStatus
 from marin.store.store import Store, open_store
 
 
@@ -66,7 +66,7 @@ def command(
             echo_json(steps)
             return Exit.OK
         print_steps(console, steps, every=every_step)
-        counts = {standing: sum(step.status is standing for step in steps) for standing in Standing}
+        counts = {standing: sum(step.status is standing for step in steps) for standing in AttemptStatus}
         tally = ", ".join(f"{count} {standing}" for standing, count in counts.items() if count)
         say(console, f"{len(steps)} steps: {tally}", "bold")
         _print_dashboards(console, store, Path(name).stem)

@@ -165,8 +165,8 @@ class Decision:
         shown = self._because()
         if self.verdict is self.would_be:
             return shown
-        told = "; ".join([*self.of_control, *self.flags])
-        return f"it would be {self.would_be.upper()} ({shown}), but the scores cannot be trusted: {told}"
+        parts = "; ".join([*self.of_control, *self.flags])
+        return f"it would be {self.would_be.upper()} ({shown}), but the scores cannot be trusted: {parts}"
 
     def _because(self) -> str:
         judged, margin = self.judged, f"{self.margin:g}"
@@ -330,9 +330,9 @@ def needs_in_words(needs: Needs, seeds: int) -> str:
             "the items: take a larger margin, longer runs or a smoother metric."
         )
     more = needs.seeds - seeds
-    told = [f"{needs.seeds} seeds ({more} more an arm)"] if more > 0 else []
-    told += [f"{count:,} items of {in_words(metric)}" for metric, count in sorted(needs.items.items())]
-    wanted = " and ".join(told) or "as many seeds again"
+    parts = [f"{needs.seeds} seeds ({more} more an arm)"] if more > 0 else []
+    parts += [f"{count:,} items of {in_words(metric)}" for metric, count in sorted(needs.items.items())]
+    wanted = " and ".join(parts) or "as many seeds again"
     return f"To show {needs.shows} 4 times in 5 takes {wanted}."
 
 

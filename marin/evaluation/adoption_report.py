@@ -76,8 +76,8 @@ def report(
         },
     }
     made["noise_floor"] = noise_floor(made["noise"])
-    told = (found["sentence"] for found in made["candidates"].values())
-    return made, [*told, *filter(None, [made["noise_floor"]]), made["note"]]
+    sentences = (found["sentence"] for found in made["candidates"].values())
+    return made, [*sentences, *filter(None, [made["noise_floor"]]), made["note"]]
 
 
 def noise_floor(noise: Mapping[str, float | None]) -> str:

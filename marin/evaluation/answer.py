@@ -34,12 +34,12 @@ def note(runs: Mapping[str, int]) -> str:
 
 def star(read: Read) -> str:
     """Return what a star beside a number means; "" if no arm read a test item."""
-    told = "; ".join(
+    sentences = "; ".join(
         f"at {task}, {arm} was trained on {how}" for arm, tasks in sorted(read.items()) for task, how in tasks.items()
     )
-    if not told:
+    if not sentences:
         return ""
-    return f"* {told[0].upper()}{told[1:]}: its numbers say what it remembers, not what it can do."
+    return f"* {sentences[0].upper()}{sentences[1:]}: its numbers say what it remembers, not what it can do."
 
 
 def chosen(rows: Sequence[Row], wanted: Sequence[str], what: str) -> list[Row]:
@@ -55,11 +55,11 @@ def decisions(rows: Sequence[Row], arm: str, baseline: str, read: Read) -> list[
     One sentence covers the clean metrics. Each task that one of the two arms was trained on has its own sentence."""
     clean = [row for row in rows if not row.differences[arm].contaminated]
     tasks = dict.fromkeys(task_of(row.metric) for row in rows if row not in clean)
-    told = [_decision(clean, arm, baseline)] if clean else []
+    sentences = [_decision(clean, arm, baseline)] if clean else []
     for task in tasks:
         of_task = [row for row in rows if row not in clean and task_of(row.metric) == task]
-        told.append(_contaminated(of_task, task, arm, baseline, read))
-    return told
+        sentences.append(_contaminated(of_task, task, arm, baseline, read))
+    return sentences
 
 
 def guards(rows: Sequence[Row], arm: str) -> str:
@@ -67,9 +67,11 @@ def guards(rows: Sequence[Row], arm: str) -> str:
     units = {row.unit for row in rows}
     named = "bits per byte" if units == {"bits/byte"} else ", ".join(sorted(units))
     corrected = f", corrected for {len(rows)} metrics" if len(rows) > 1 else ""
-    told = grouped(rows, arm)
-    worse_or_better = told.startswith(("worse", "better"))
-    return f"Guards ({named}{corrected}): " + (f"{arm} is {told}." if worse_or_better else f"{told} for {arm}.")
+    sentences = grouped(rows, arm)
+    worse_or_better = sentences.startswith(("worse", "better"))
+    return f"Guards ({named}{corrected}): " + (
+        f"{arm} is {sentences}." if worse_or_better else f"{sentences} for {arm}."
+    )
 
 
 def grouped(rows: Sequence[Row], arm: str, unit: str = "") -> str:
@@ -102,15 +104,15 @@ def written(value: float, unit: str) -> str:
 def _decision(rows: Sequence[Row], arm: str, baseline: str) -> str:
     kinds = {_kind(row, arm) for row in rows}
     units = {row.unit for row in rows}
-    told = grouped(rows, arm, unit=min(units) if len(units) == 1 else "")
+    sentences = grouped(rows, arm, unit=min(units) if len(units) == 1 else "")
     if kinds == {"same"}:
-        return f"{arm} and {baseline}: {told}."
+        return f"{arm} and {baseline}: {sentences}."
     if len(kinds) == 1:
-        return f"{arm} is {min(kinds)} than {baseline} on all that it is judged on: {told.split(' on ', 1)[1]}."
+        return f"{arm} is {min(kinds)} than {baseline} on all that it is judged on: {sentences.split(' on ', 1)[1]}."
     if {"better", "worse"} <= kinds:
-        return f"No clear winner: {arm} against {baseline} is {told}."
+        return f"No clear winner: {arm} against {baseline} is {sentences}."
     part = "better" if "better" in kinds else "worse"
-    return f"{arm} is {part} in part against {baseline}: {told}."
+    return f"{arm} is {part} in part against {baseline}: {sentences}."
 
 
 def _contaminated(rows: Sequence[Row], task: str, arm: str, baseline: str, read: Read) -> str:
@@ -128,7 +130,7 @@ def _contaminated(rows: Sequence[Row], task: str, arm: str, baseline: str, read:
         said = f"At {task}, {ahead} is better than {behind}, {worth}: {'; '.join(by_kind[kinds[0]])}"
         return said + (f"; no difference shown in {'; '.join(by_kind['same'])}." if by_kind["same"] else ".")
     words = {"better": f"better than {baseline} in", "worse": "worse in", "same": "not shown to differ in"}
-    parts = [f"{words[kind]} {'; '.join(told)}" for kind, told in by_kind.items() if told]
+    parts = [f"{words[kind]} {'; '.join(sentences)}" for kind, sentences in by_kind.items() if sentences]
     if not kinds:
         return f"At {task}, {arm} and {baseline} are {parts[0]}; {had}."
     return f"At {task}, {arm} is {', and '.join(parts)}; {had}."

@@ -125,8 +125,8 @@ def report(
         "rows": [row.as_json() for row in rows],
         "evidence": dict(sorted(evidence.items())),
     }
-    told = [f"{name}: {verdict}" for name, verdict in sorted(evidence.items())]
-    return made, [*answer, *told, covered, *filter(None, [stars])]
+    verdicts = [f"{name}: {verdict}" for name, verdict in sorted(evidence.items())]
+    return made, [*answer, *verdicts, covered, *filter(None, [stars])]
 
 
 type _Scored = Mapping[str, Sequence[Mapping[str, Any]]]  # the result of each text, by arm and run

@@ -324,9 +324,9 @@ def report(
             "findings": [one.as_json() for one in findings],
             "contrast": [one.as_json() for one in beyond],
         }
-        told = (one for one in (*findings, *against) if one.flagged and one.sign is Sign.CONTAMINATION)
+        alarms = (one for one in (*findings, *against) if one.flagged and one.sign is Sign.CONTAMINATION)
         counted = reads is not None and any(reads.reads.values())
-        if counted or any(one.estimate.value > 0 for one in told):
+        if counted or any(one.estimate.value > 0 for one in alarms):
             vetoes[name] = [sets.members]
         if reads is not None:
             exposed.append(exposure_line(name, reads, [*after, *against]))

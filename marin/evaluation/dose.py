@@ -122,15 +122,17 @@ def _verdict(made: dict[str, Any]) -> tuple[str, str]:
     counted: dict[str, list[dict[str, int]]] = made["counted"]
     least, leaked = min(map(int, counted)), counted[str(most)][0]
     shown = f"scores show them from {_times(min(seen))} on" if seen else f"up to {_times(most)} no score shows them"
-    told = [f"Counting what was read finds leaked test items from {_times(least)} on; {shown}."]
-    told += [f"From {_times(dose)} on: {_listed(seen[dose], detectors)}." for dose in sorted(seen)]
+    sentences = [f"Counting what was read finds leaked test items from {_times(least)} on; {shown}."]
+    sentences += [f"From {_times(dose)} on: {_listed(seen[dose], detectors)}." for dose in sorted(seen)]
     if blind := [name for name, each in detectors.items() if each["sees_from"] is None]:
-        told.append(f"Not up to {_times(most)}: {_listed(blind, detectors)}.")
-    told.append(f"{leaked['items']} of {leaked['of']} items were leaked.")
+        sentences.append(f"Not up to {_times(most)}: {_listed(blind, detectors)}.")
+    sentences.append(f"{leaked['items']} of {leaked['of']} items were leaked.")
     alarms = sum(each["false_alarms"] for each in detectors.values())
     tests = clean * len(detectors)
-    told.append(f"Of {tests} tests of runs that read none, {alarms or 'none'} gave a false alarm." if tests else "")
-    return FOUND if seen and not alarms else UNCLEAR, " ".join(filter(None, told))
+    sentences.append(
+        f"Of {tests} tests of runs that read none, {alarms or 'none'} gave a false alarm." if tests else ""
+    )
+    return FOUND if seen and not alarms else UNCLEAR, " ".join(filter(None, sentences))
 
 
 def _times(dose: int) -> str:

@@ -82,10 +82,10 @@ def item_of(record: Mapping[str, Any], where: str, name: str) -> Item:
             f"{where}: no question among the fields {', '.join(record)}; wanted a text in one of {', '.join(QUESTION)}"
         )
     choices = _choices(record)
-    told = next((key for key in ANSWER if key != asked and record.get(key) is not None), None)
-    answer = "" if told is None else _text(record[told])
+    answer_key = next((key for key in ANSWER if key != asked and record.get(key) is not None), None)
+    answer = "" if answer_key is None else _text(record[answer_key])
     right = _chosen(answer, choices)
-    used = {asked, told, *CHOICES}
+    used = {asked, answer_key, *CHOICES}
     others = {"choices": "\n".join(choices)} if choices else {}
     for key, value in record.items():
         text = _text(value)

@@ -24,16 +24,16 @@ def contamination_verdict(made: dict[str, Any]) -> tuple[str, str]:
     marked = [arm for arm in arms if _flagged(arms[arm], "contamination")]
     fragile = [arm for arm in arms if _flagged(arms[arm], "format fragility")]
     read = [arm for arm, held in exposure.items() if held["items"]]
-    told = [*_reads(exposure), _marks(arms, suspects, marked, made["threshold"])]
+    sentences = [*_reads(exposure), _marks(arms, suspects, marked, made["threshold"])]
     if fragile:
-        told.append(_fragility(fragile, clean))
+        sentences.append(_fragility(fragile, clean))
     if any(arm in marked or arm in read for arm in suspects):
         finding = FOUND
     elif clean in marked or clean in read or not set(suspects) <= exposure.keys():
         finding = UNCLEAR
     else:
         finding = ABSENT
-    return finding, " ".join(told)
+    return finding, " ".join(sentences)
 
 
 def _flagged(arm: dict[str, Any], sign: str) -> list[dict[str, Any]]:

@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 
 from marin.fingerprint.lookup.definitions import CONTENT, Key
-from marin.fingerprint.lookup.keepers import Keepers, Keeps
+from marin.fingerprint.lookup.keepers import Keepers, Retention
 from marin.fingerprint.lookup.units import INDIFFERENT, READERS, Unit, Units
 from marin.fingerprint.moved import as_before, named_before
 from marin.fingerprint.origin import is_engine
@@ -35,7 +35,7 @@ _NONE: Mapping[Key, Mapping[str, str]] = {}
 DIGITS = 24  # hexadecimal: 96 bits are far beyond an accidental collision
 
 
-class Shows(IntEnum):
+class CountedParts(IntEnum):
     """The parts of a unit that count: its code, also annotations of a class's fields, all annotations, docstrings."""
 
     CODE = 0
@@ -63,7 +63,7 @@ class Reach:
 
     loaded: local modules that are imported on the way.
     announced: definitions in these modules that a registry may see.
-    shows: the parts that count beyond the code, of units that are looked into.
+    counted: the parts that count beyond the code, of units that are looked into.
     tops: packages that are used.
     units_named: units that take names from fields, with the values of these fields.
     """
@@ -72,7 +72,7 @@ class Reach:
     loaded: dict[Module, None] = field(default_factory=dict[Module, None])
     announced: dict[Key, None] = field(default_factory=dict[Key, None])
     doubtful: bool = False
-    shows: dict[Key, Shows] = field(default_factory=dict[Key, "Shows"])
+    counted: dict[Key, CountedParts] = field(default_factory=dict[Key, "CountedParts"])
     traits: Trait = Trait.NONE
     tops: set[str] = field(default_factory=set[str])
     parts: dict[Key, Part] = field(default_factory=dict[Key, Part])
@@ -108,7 +108,7 @@ class Registers:
                 if found.kind == "package" and top in self._tops and top not in INDIFFERENT:
                     return True
         hooked = [base for base in self._units.ancestors(key) if self._units.piece(base).traits & Trait.HOOKS]
-        return any(self._keeps(base, Keeps.IN_OBJECT) for base in hooked)
+        return any(self._keeps(base, Retention.OBJECT) for base in hooked)
 
     def _hears(self, chain: Chain, key: Key, *, itself: bool) -> bool:
         """Return whether a called function may keep the definition. itself: the definition is its argument."""
@@ -117,11 +117,11 @@ class Registers:
             if by is None:
                 continue
             method = itself and len(chain) - 1 > found.used  # TABLE.register, function.register
-            if (method and by in self._reached) or self._keeps(by, Keeps.FOR_GOOD):
+            if (method and by in self._reached) or self._keeps(by, Retention.PROCESS):
                 return True
         return False
 
-    def _keeps(self, by: Key, least: Keeps) -> bool:
+    def _keeps(self, by: Key, least: Retention) -> bool:
         """Return whether a called function may store its argument where reached code finds it.
 
         It may if the function or one that it calls keeps things, and is reached or leads to a reached variable.
@@ -134,7 +134,7 @@ class Registers:
             keepers is None
             or keepers.keeps(by) >= least
             or any(
-                keepers.keeps(each) is Keeps.FOR_GOOD and self._is_looked_into(each)
+                keepers.keeps(each) is Retention.PROCESS and self._is_looked_into(each)
                 for each in self._units.everything(by)
             )
         )
@@ -168,9 +168,9 @@ class Closures:
             queue = self._on_import(reach) or Registers(self.units, keepers, reach).found()
             queue = queue or self._listed(reach) or self._inspect(reach)
         for key in reach.units:
-            shows = reach.shows.get(key, Shows.CODE)
+            counted = reach.counted.get(key, CountedParts.CODE)
             unit = reach.units_named.get(key)
-            reach.parts[key] = self._part(key, shows) if unit is None else self._make_part(key, shows, unit)
+            reach.parts[key] = self._part(key, counted) if unit is None else self._make_part(key, counted, unit)
         return reach
 
     def parts(self, key: Key) -> list[Part]:
@@ -178,14 +178,14 @@ class Closures:
 
         The code that reaches a unit decides which of these forms counts.
         """
-        now = [self._part(key, shows) for shows in Shows]
+        now = [self._part(key, counted) for counted in CountedParts]
         forms = [(form, part.unit) for part in now for form in (part.text, as_before(part.text))]
         forms += [(named_before(form), unit) for form, unit in forms]
         return [*now, *(Part(text, digest(text.encode())[:DIGITS], unit) for text, unit in dict(forms).items())]
 
     def field_annotations(self, key: Key) -> list[Key]:
         """Return the local classes named in the annotations of a step class's fields, without other steps."""
-        return list(self._part(key, Shows.FIELDS).named)
+        return list(self._part(key, CountedParts.FIELDS).named)
 
     def _walk(self, queue: list[Key], reach: Reach) -> None:
         while queue:
@@ -232,7 +232,7 @@ class Closures:
         """Mark the units that are looked into, and return the units that their annotations name."""
         by_package = not READERS.isdisjoint(reach.tops)
         asks = bool(reach.traits & (Trait.READS_ANNOTATIONS | Trait.READS_DOCS)) or (by_package and reach.doubtful)
-        everything = Shows.DOCS if asks else Shows.CODE
+        everything = CountedParts.DOCS if asks else CountedParts.CODE
         handed = {key for unit in reach.units.values() for key in unit.handed}
         # Functions that a decorator or call may give to singledispatch, which reads the type from the annotation.
         dispatching = reach.units.items() if reach.traits & Trait.DISPATCHES else ()
@@ -241,25 +241,25 @@ class Closures:
         queue: list[Key] = []
         for key, unit in reach.units.items():
             is_class = bool(unit.piece.traits & Trait.CLASS)
-            shows = max(
-                Shows.DOCS if unit.inspected or (by_package and key in handed and not is_class) else everything,
-                Shows.ANNOTATIONS if key in registered or (key in handed and is_class) else Shows.CODE,
-                Shows.FIELDS if by_package and is_class and not self.units.is_ours(key) else Shows.CODE,
+            counted = max(
+                CountedParts.DOCS if unit.inspected or (by_package and key in handed and not is_class) else everything,
+                CountedParts.ANNOTATIONS if key in registered or (key in handed and is_class) else CountedParts.CODE,
+                CountedParts.FIELDS if by_package and is_class and not self.units.is_ours(key) else CountedParts.CODE,
             )
-            if shows:
-                reach.shows[key] = shows
-                queue += [each for each in self._part(key, shows).named if each not in reach.units]
+            if counted:
+                reach.counted[key] = counted
+                queue += [each for each in self._part(key, counted).named if each not in reach.units]
         if reach.traits & Trait.READS_SOURCE:
             modules = {key.module for key in reach.units if key.module.path.suffix == ".py" and key.name != CONTENT}
             sources = [self.units.file(module.path) for module in modules]
             queue += [key for key in sources if key not in reach.units]
         return queue
 
-    def _make_part(self, key: Key, shows: Shows, unit: Unit | None = None) -> Part:
+    def _make_part(self, key: Key, counted: CountedParts, unit: Unit | None = None) -> Part:
         unit = unit or self.units[key]
         text, piece = unit.text, unit.piece
-        counts = [each for each in piece.annotations if shows > Shows.FIELDS or (shows and each.of_field)]
+        counts = [each for each in piece.annotations if counted > CountedParts.FIELDS or (counted and each.of_field)]
         if key.name not in (ON_IMPORT, AS_SCRIPT):
-            docs = piece.docs if shows is Shows.DOCS else ()
+            docs = piece.docs if counted is CountedParts.DOCS else ()
             text = "\n# ".join(filter(None, [text, *(each.text for each in counts), *docs]))
         return Part(text, digest(text.encode())[:DIGITS], unit, tuple(self.units.classes(counts, key.module)))

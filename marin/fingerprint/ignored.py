@@ -68,8 +68,8 @@ class Ignored:
 @functools.cache
 def ignored_of(project: str) -> Ignored:
     """Return the patterns of a project. project: its folder. Raises ExperimentError for a wrong ``pyproject.toml``."""
-    told = settings_of(project)
-    return Ignored((*IGNORED_VARIABLES, *told.ignored_variables), (*IGNORED_NAMES, *told.ignored_names))
+    settings = settings_of(project)
+    return Ignored((*IGNORED_VARIABLES, *settings.ignored_variables), (*IGNORED_NAMES, *settings.ignored_names))
 
 
 @functools.cache

@@ -33,12 +33,12 @@ def settings_of(project: str) -> Settings:
     file = os.path.join(project, "pyproject.toml")
     try:
         with open(file, "rb") as stream:
-            told: dict[str, Any] = tomllib.load(stream).get("tool", {}).get("marin", {})
+            table: dict[str, Any] = tomllib.load(stream).get("tool", {}).get("marin", {})
     except FileNotFoundError:
         return Settings()
     except (OSError, ValueError) as error:
         raise ExperimentError(f"{file} cannot be read: {error}; it may hold the settings [tool.marin]") from error
-    for key, value in told.items():
+    for key, value in table.items():
         if key == "on_drift":
             if value not in _ON_DRIFT:
                 raise ExperimentError(f"{file}: [tool.marin] on_drift is {value!r}; wanted {' or '.join(_ON_DRIFT)}")
@@ -48,5 +48,5 @@ def settings_of(project: str) -> Settings:
             isinstance(each, str) and each for each in cast(list[object], value)
         ):
             raise ExperimentError(f'{file}: [tool.marin] {key} is {value!r}; wanted a list of patterns, e.g. ["LAB_*"]')
-    variables, names = (tuple(told.get(key, ())) for key in _PATTERNS)
-    return Settings(file, variables, names, told.get("on_drift", "stop"))
+    variables, names = (tuple(table.get(key, ())) for key in _PATTERNS)
+    return Settings(file, variables, names, table.get("on_drift", "stop"))

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from marin.errors import BadField, CorruptRecord, Revoked
 from marin.fingerprint.fingerprint import store_code
 from marin.plan.decision import Action, Trust
-from marin.plan.drift import Today
+from marin.plan.drift import CurrentCode
 from marin.plan.outside_data import keep_listing
 from marin.plan.plan import Plan
 from marin.steps.step import ExecutorStep
@@ -57,7 +57,7 @@ def accept_planned(plan: Plan) -> list[Accepted]:
 
 
 def new_acceptance(
-    today: Today, inputs: Mapping[str, str], seen: Observed, because: str, changes: Sequence[str]
+    today: CurrentCode, inputs: Mapping[str, str], seen: Observed, because: str, changes: Sequence[str]
 ) -> Acceptance:
     """Return an acceptance of today's code and data for an output.
 

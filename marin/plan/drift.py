@@ -19,7 +19,7 @@ PACKAGE = "package "  # the beginning of a note about a package
 
 
 @dataclass(frozen=True)
-class Today:
+class CurrentCode:
     """The code and data that would build a step now, apart from its inputs.
 
     entries: the outside data, see marin.plan.outside_data. present: today's state of files that earlier runs read.
@@ -36,7 +36,7 @@ class Today:
 
 
 def changes(
-    store: Store, step: ExecutorStep[Any], then: BuiltFrom, today: Today, inputs: Mapping[str, str]
+    store: Store, step: ExecutorStep[Any], then: BuiltFrom, today: CurrentCode, inputs: Mapping[str, str]
 ) -> list[str]:
     """Return one line for each change since ``then``. inputs: today's root digest of each input, by identity."""
     found = code_changes(store, then.code, today.code)
@@ -54,7 +54,7 @@ def changes(
     ]
 
 
-def same(store: Store, then: BuiltFrom, today: Today, inputs: Mapping[str, str], seen: Observed) -> bool:
+def same(store: Store, then: BuiltFrom, today: CurrentCode, inputs: Mapping[str, str], seen: Observed) -> bool:
     """Return whether nothing that counts has changed since ``then``.
 
     inputs: today's root digests, which must include all those in ``then``. seen: the files that the output's run read.

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from marin.errors import CorruptRecord
-from marin.plan.drift import Today
+from marin.plan.drift import CurrentCode
 from marin.plan.facts import compare, state_of_files
 from marin.plan.snapshot import Snapshot
 from marin.steps.step import ExecutorStep
@@ -47,7 +47,7 @@ class Alias(NamedTuple):
 class Aliases:
     """A finder of outputs for identities that have none. today: the code and data that would build each step now."""
 
-    def __init__(self, snapshot: Snapshot, today: Mapping[ExecutorStep[Any], Today]) -> None:
+    def __init__(self, snapshot: Snapshot, today: Mapping[ExecutorStep[Any], CurrentCode]) -> None:
         self.snapshot, self.today = snapshot, today
 
     def find(self, step: ExecutorStep[Any], action: str) -> Alias | None:

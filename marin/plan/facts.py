@@ -9,7 +9,7 @@ from typing import Any
 
 from marin.errors import CorruptRecord
 from marin.plan.condition import UNCHANGED, Comparison, Condition, Conditions, FilesState
-from marin.plan.drift import Today, changes, package_changes, same
+from marin.plan.drift import CurrentCode, changes, package_changes, same
 from marin.plan.missing import why_missing
 from marin.plan.observed import unseen
 from marin.plan.snapshot import Snapshot
@@ -21,7 +21,7 @@ from marin.store.record import BuiltFrom, Observed, Record, parse_record
 from marin.store.store import Store
 
 
-def read_conditions(snapshot: Snapshot, today: Mapping[ExecutorStep[Any], Today]) -> Conditions:
+def read_conditions(snapshot: Snapshot, today: Mapping[ExecutorStep[Any], CurrentCode]) -> Conditions:
     """Return the condition of each step in the order of ``today``: dependencies first."""
     _look_at_observed_files(snapshot, today)
     found: Conditions = {}
@@ -43,7 +43,7 @@ def compare(
     store: Store,
     step: ExecutorStep[Any],
     then: BuiltFrom,
-    today: Today,
+    today: CurrentCode,
     inputs: Mapping[str, str],
     identity: str = "",
 ) -> Comparison:
@@ -78,7 +78,7 @@ def pinned_output(snapshot: Snapshot, pin: Pin) -> Record:
     return record
 
 
-def _look_at_observed_files(snapshot: Snapshot, today: Mapping[ExecutorStep[Any], Today]) -> None:
+def _look_at_observed_files(snapshot: Snapshot, today: Mapping[ExecutorStep[Any], CurrentCode]) -> None:
     """Take the digests of all files that runs were observed to read, concurrently."""
     paths: list[str] = []
     for step, now in today.items():
@@ -88,7 +88,7 @@ def _look_at_observed_files(snapshot: Snapshot, today: Mapping[ExecutorStep[Any]
         next(iter(today.values())).present.digests.add(paths)  # all share them
 
 
-def _committed(snapshot: Snapshot, step: ExecutorStep[Any], record: Record, today: Today) -> Condition:
+def _committed(snapshot: Snapshot, step: ExecutorStep[Any], record: Record, today: CurrentCode) -> Condition:
     files = state_of_files(snapshot, record)
     distrust = snapshot.trust.untrusted(record)
     return Condition(
@@ -108,7 +108,7 @@ def _committed(snapshot: Snapshot, step: ExecutorStep[Any], record: Record, toda
     )
 
 
-def _uncommitted(snapshot: Snapshot, step: ExecutorStep[Any], today: Today) -> Condition:
+def _uncommitted(snapshot: Snapshot, step: ExecutorStep[Any], today: CurrentCode) -> Condition:
     condition = Condition(remarks=tuple(unseen(Observed(), today.code)))
     if step.pin is not None:
         try:
@@ -124,7 +124,7 @@ def _uncommitted(snapshot: Snapshot, step: ExecutorStep[Any], today: Today) -> C
     return condition
 
 
-def _compare_work(snapshot: Snapshot, step: ExecutorStep[Any], today: Today) -> Comparison:
+def _compare_work(snapshot: Snapshot, step: ExecutorStep[Any], today: CurrentCode) -> Comparison:
     """Compare work in progress with today: other code or inputs may have begun it, such as training checkpoints."""
     try:
         marker = snapshot.store.state_marker(step.identity)

@@ -17,7 +17,7 @@ from marin.errors import BadField, CorruptRecord, Drift, Revoked, UnknownStep
 from marin.fingerprint.of_step import code_fingerprint
 from marin.plan.decision import Action, Decision, OnDrift, Trust, decide, shown_changes
 from marin.plan.digests import Digests
-from marin.plan.drift import Today
+from marin.plan.drift import CurrentCode
 from marin.plan.early_cutoff import Aliases
 from marin.plan.facts import read_conditions
 from marin.plan.observed import Present
@@ -39,7 +39,7 @@ class Plan:
     experiment: Experiment
     store: Store
     decisions: list[Decision]  # dependencies first
-    today: dict[ExecutorStep[Any], Today]
+    today: dict[ExecutorStep[Any], CurrentCode]
     snapshot: Snapshot
     accepted_because: dict[str, str] = field(default_factory=dict[str, str])  # of each drifted output, by identity
     keep_state: frozenset[str] = frozenset()  # identities of steps that continue work in progress of other code
@@ -171,8 +171,8 @@ def make_plan(
     )
 
 
-def _today(step: ExecutorStep[Any], digests: Digests) -> Today:
-    return Today(code_fingerprint(step), outside_of(step), Present(type(step), digests))
+def _today(step: ExecutorStep[Any], digests: Digests) -> CurrentCode:
+    return CurrentCode(code_fingerprint(step), outside_of(step), Present(type(step), digests))
 
 
 def resolve_names(names: Iterable[str], steps: Iterable[ExecutorStep[Any]]) -> set[ExecutorStep[Any]]:

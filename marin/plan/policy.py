@@ -20,6 +20,6 @@ class Policy(NamedTuple):
 def policy_of(source: Path) -> Policy:
     """Return the policy of an experiment file's project. Raises ExperimentError for a wrong setting."""
     project = next(filter(Locator().is_project, source.parents), source.parent)
-    told = settings_of(str(project))
-    on_drift = OnDrift(told.on_drift)
-    return Policy(on_drift, told.file if on_drift is not OnDrift.STOP else "")
+    settings = settings_of(str(project))
+    on_drift = OnDrift(settings.on_drift)
+    return Policy(on_drift, settings.file if on_drift is not OnDrift.STOP else "")

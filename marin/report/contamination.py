@@ -49,7 +49,7 @@ class State(Enum):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Looked:
+class ContaminationSearch:
     """One output of the search. problem: why the search is incomplete; "" if it is complete."""
 
     record: Record
@@ -130,7 +130,7 @@ def audit_contamination(
 ) -> Contamination:
     """Search text for items. records: of the text. every: one shard in so many. advance: called with bytes done."""
     indexes = {name: suite.index for name, suite in suites.items()}
-    looked: dict[str, Looked] = {}
+    looked: dict[str, ContaminationSearch] = {}
     for record in records:
         looked[record.attempt] = _look(inventory, record, indexes, every)
         advance(record.bytes)
@@ -143,26 +143,28 @@ def text_of(lineage: Lineage, output: Output) -> Record | None:
     return record if record is not None and record.kind in TEXT else None
 
 
-def _look(inventory: Inventory, record: Record, suites: Mapping[str, OverlapIndex], every: int) -> Looked:
+def _look(inventory: Inventory, record: Record, suites: Mapping[str, OverlapIndex], every: int) -> ContaminationSearch:
     from marin.text.suite_search import Searched
 
     store, searched = inventory.store, Searched()
     if not store.output(record).exists():
         moved = f"; they were at {record.mirrored[-1].origin}" if record.mirrored else ""
-        return Looked(record=record, searched=searched, problem=f"its bytes are missing{moved}", is_gone=True)
+        return ContaminationSearch(
+            record=record, searched=searched, problem=f"its bytes are missing{moved}", is_gone=True
+        )
     # Damage is not always an error for the reader: other tokens are other text.
     problem = "; ".join(store.verify(record, Check.CHECKSUMS if every == 1 else Check.SIZES)[:3])
     try:
         searched.look_through(cached_text(inventory, record, every), suites)
     except (MarinError, OSError) as error:
         problem = problem or str(error)
-    return Looked(record=record, searched=searched, problem=problem)
+    return ContaminationSearch(record=record, searched=searched, problem=problem)
 
 
 class Contamination:
     """The result of a search: findings by output directory, and their consequences for everything built from them."""
 
-    def __init__(self, lineage: Lineage, looked: Mapping[str, Looked]) -> None:
+    def __init__(self, lineage: Lineage, looked: Mapping[str, ContaminationSearch]) -> None:
         self.lineage, self.looked = lineage, looked
         self.texts = sum(each.searched.texts for each in looked.values())
         self.bytes = sum(each.searched.bytes for each in looked.values())  # UTF-8

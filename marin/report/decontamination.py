@@ -36,7 +36,13 @@ class Undecontaminated:
     @property
     def doubt(self) -> str:
         """The sentence, if scores may be of items that were trained on; else ""."""
-        return self.sentence() if self.evaluated and (self.runs or self.missed or self.elsewhere) else ""
+        return self.sentence() if self.doubts else ""
+
+    @property
+    def doubts(self) -> list[str]:
+        """The sentences that name a gap, one for each kind; none where no evaluation could meet its items."""
+        gaps = (self._passed() if self.runs else "", self._missed(), self.unknown)
+        return [gap for gap in gaps if gap and self.evaluated]
 
     def sentence(self) -> str:
         """Return the sentence for a page; "" if nothing is trained."""
@@ -55,12 +61,12 @@ class Undecontaminated:
     def _missed(self) -> str:
         if not self.missed:
             return ""
-        told = [
+        searches = [
             f"{listed(names, NAMED)} ({counted(len(sources), 'source')}: {listed(sources, FEW)})"
             for sources, names in grouped((tuple(sources), test) for test, sources in self.missed.items()).items()
         ]
         return (
-            f"Decontamination did not search for every evaluation of the model: {'; '.join(told)}. Items of these "
+            f"Decontamination did not search for every evaluation of the model: {'; '.join(searches)}. Items of these "
             "evaluations may be in the training data; add them to Decontaminate(against=…), read by ReadItems or "
             "ReadSuite."
         )

@@ -16,7 +16,7 @@ from marin.errors import CorruptRecord, UnknownStep
 from marin.report.table import columns_of, print_table, say
 from marin.report.words import folded, grouped, styled
 from marin.steps.step import ExecutorStep
-from marin.store.attempts import Standing, parse_attempt
+from marin.store.attempts import AttemptStatus, parse_attempt
 from marin.store.documents import BadDocument, parse_json
 from marin.store.in_use import SHORT, Run, read_runs
 from marin.store.inventory import Inventory
@@ -31,7 +31,11 @@ from marin.store.store import Store
 
 RECENT = 8  # runs
 NUMBERS = {"todo": int, "seconds": int | float}  # fields of an event; a value that is no number is left out
-UNREMARKABLE = (Standing.QUEUED, Standing.COMMITTED, Standing.ABSENT)  # many such steps fold into one line
+UNREMARKABLE = (
+    AttemptStatus.QUEUED,
+    AttemptStatus.COMMITTED,
+    AttemptStatus.ABSENT,
+)  # many such steps fold into one line
 
 
 class Outcome(StrEnum):
@@ -65,7 +69,7 @@ class PastRun:
 class StepStatus:
     step: str
     identity: str
-    status: Standing
+    status: AttemptStatus
     detail: str  # who runs it since when, the error, the committed output, or the reason for waiting
     log: str = ""  # of the attempt in question; "" if none
 
@@ -166,11 +170,15 @@ def store_statuses(store: Store) -> list[StepStatus]:
     """Return the status of every step that runs, died or failed. ``ls`` lists the committed ones."""
     found = _Found(store)
     rows = [found.status(identity) for identity in found.identities]
-    failed = [row.identity for row in rows if row.status is Standing.FAILED]
+    failed = [row.identity for row in rows if row.status is AttemptStatus.FAILED]
     over = found.made_since(failed)
     with suppress(CorruptRecord):  # then nobody knows which failures are over
         over |= _left_out_since(store, failed) if failed else set[str]()
-    return [row for row in rows if row.status not in (Standing.COMMITTED, Standing.ABSENT) and row.identity not in over]
+    return [
+        row
+        for row in rows
+        if row.status not in (AttemptStatus.COMMITTED, AttemptStatus.ABSENT) and row.identity not in over
+    ]
 
 
 def _left_out_since(store: Store, failed: list[str]) -> set[str]:
@@ -199,7 +207,7 @@ def _queued(store: Store) -> dict[str, StepStatus]:
             if event.get("event") == "queued":
                 detail = f"waiting for {event.get('wants', 'a worker')} since {event.get('when', '')}: {run.who}"
                 step = str(event.get("step", ""))
-                found[identity] = StepStatus(step=step, identity=identity, status=Standing.QUEUED, detail=detail)
+                found[identity] = StepStatus(step=step, identity=identity, status=AttemptStatus.QUEUED, detail=detail)
     return found
 
 
@@ -241,29 +249,29 @@ class _Found:
     def status(self, identity: str, name: str = "") -> StepStatus:
         name = name or self.name_of(identity)
         standing, detail, log = self._standing(identity)
-        if identity in self.queued and standing not in (Standing.RUNNING, Standing.CORRUPT):
+        if identity in self.queued and standing not in (AttemptStatus.RUNNING, AttemptStatus.CORRUPT):
             return replace(self.queued[identity], step=name)
         return StepStatus(step=name, identity=identity, status=standing, detail=detail, log=log)
 
-    def _standing(self, identity: str) -> tuple[Standing, str, str]:
+    def _standing(self, identity: str) -> tuple[AttemptStatus, str, str]:
         lease, record = self.leases.get(identity), self.records.get(identity)
         log = "" if lease is None else f"{lease.attempt}/{LOG}"
         if identity in self.corrupt:
-            return Standing.CORRUPT, self.corrupt[identity], log
+            return AttemptStatus.CORRUPT, self.corrupt[identity], log
         if lease is not None and lease.state is State.HELD:
             who = f"{lease.holder} since {lease.since}"
             if lease.holder.is_gone():
-                return Standing.DEAD, f"{who}: its process is gone, the next run takes over", log
-            return Standing.RUNNING, f"{who} {lease.progress}".rstrip(), log
+                return AttemptStatus.DEAD, f"{who}: its process is gone, the next run takes over", log
+            return AttemptStatus.RUNNING, f"{who} {lease.progress}".rstrip(), log
         if record is not None:
             made = record.provenance
             took, size = write_duration(made.seconds), write_bytes(record.bytes)
             detail = f"{made.ended} by {made.who}, {took}, {size}: {record.attempt}"
-            return Standing.COMMITTED, detail, f"{record.attempt}/{LOG}"
+            return AttemptStatus.COMMITTED, detail, f"{record.attempt}/{LOG}"
         if lease is not None and (failure := self.failures.get(f"{lease.attempt}/{FAILURE}")) is not None:
             failed = parse_failure(failure, f"{self.prefix}/{lease.attempt}/{FAILURE}")
-            return (Standing.STOPPED if failed.stopped else Standing.FAILED), failed.describe(), log
-        return Standing.ABSENT, lease.collected if lease is not None and lease.collected else "never built", ""
+            return (AttemptStatus.STOPPED if failed.stopped else AttemptStatus.FAILED), failed.describe(), log
+        return AttemptStatus.ABSENT, lease.collected if lease is not None and lease.collected else "never built", ""
 
 
 def print_steps(console: Console, steps: list[StepStatus], *, every: bool, identities: bool = False) -> None:
@@ -272,16 +280,16 @@ def print_steps(console: Console, steps: list[StepStatus], *, every: bool, ident
     identities: print a column of identities.
     """
 
-    def likeness(step: StepStatus) -> tuple[Standing, str]:
+    def likeness(step: StepStatus) -> tuple[AttemptStatus, str]:
         return step.status, step.step.split("/")[0] if step.status in UNREMARKABLE and not every else step.identity
 
-    ordered = sorted(steps, key=lambda step: list(Standing).index(step.status))
+    ordered = sorted(steps, key=lambda step: list(AttemptStatus).index(step.status))
     rows: list[list[Text | str]] = []
     for first, *more in folded(grouped((likeness(step), step) for step in ordered).values()):
         name, detail = first.step, first.detail
         if more:
             name = f"{name.split('/')[0]}/… × {1 + len(more)}"
-            if first.status is Standing.COMMITTED:
+            if first.status is AttemptStatus.COMMITTED:
                 detail = f"the last {max(each.detail for each in (first, *more))[:19]}"
         rows.append([styled(first.status), name, first.identity[:12] if identities else "", detail])
     print_table(console, columns_of("| step | identity ?1 | detail"), rows)

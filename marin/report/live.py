@@ -143,8 +143,8 @@ class Progress:
             if self._is_live:
                 self._live.refresh()
             else:
-                told = [(each.step.name, each.how_far(), each.measured()) for each in self._shown()]
-                long = [" ".join(filter(None, parts)) for parts in told]
+                shown = [(each.step.name, each.how_far(), each.measured()) for each in self._shown()]
+                long = [" ".join(filter(None, parts)) for parts in shown]
                 with suppress(ValueError, OSError):  # the reader of this output has gone
                     self._say(
                         Text(" · ".join([f"{time.strftime('%H:%M:%S')} {self._tally()}", *long, *self._counts()]))

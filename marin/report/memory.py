@@ -43,7 +43,7 @@ def what_does_not_fit(steps: Iterable[ExecutorStep[Any]]) -> list[str]:
     for step in steps:
         if isinstance(step, TrainsOnChips) and (text := _too_large(step)):
             found.setdefault(text, []).append(step.name)
-    return [f"{listed(names, NAMED)}: {text}" for text, names in found.items()]
+    return [f"memory: {text}: {listed(names, NAMED)}" for text, names in found.items()]
 
 
 def _too_large(step: TrainsOnChips) -> str | None:
@@ -64,7 +64,7 @@ def _too_large(step: TrainsOnChips) -> str | None:
     each = step.sequences_per_device or share
     if gigabytes(each) <= chips.memory_gb:
         return None
-    said = f"a training needs at least {gigabytes(each):,.0f} GB on each chip of {chips}, which has {chips.memory_gb:g}"
+    said = f"at least {gigabytes(each):,.0f} GB on each chip of {chips}, which has {chips.memory_gb:g}"
     fits = [fewer for fewer in range(1, each) if common % fewer == 0 and gigabytes(fewer) <= chips.memory_gb]
     if fits:
         return f"{said}; sequences_per_device={max(fits)} needs at least {gigabytes(max(fits)):,.0f}"

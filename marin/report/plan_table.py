@@ -43,10 +43,13 @@ COSTS = columns_of(
     "cost | >steps | >reads | >writes | >egress | >trains ?3 | >tokens ?1 | >FLOPs ?2 | >on ?4 | >chip-hours | >days ?5"
 )
 MOST_RUNS = 12  # training runs with a line of their own
+NOTE_WIDTH = 100  # characters of a note, its label included
 
 
 def print_plan(console: Console, plan: Plan, *, every: bool = False, where: object = None) -> None:
     """Print the plan as a table: one line per step, runs of like steps folded unless ``every``.
+
+    A note takes one line of NOTE_WIDTH characters at most; with ``every`` it is whole.
 
     where: the cluster that it will run on, if somebody named one.
     """
@@ -60,23 +63,25 @@ def print_plan(console: Console, plan: Plan, *, every: bool = False, where: obje
         lines = [*first.drift, *first.notes] if every else [*shown_changes(first.drift), *_of_its_own(first)]
         if len(group) > 1 and first.action is Action.STOP:
             lines.append(listed([decision.step.name for decision in group], NAMED))
-        rows += [["", "", Text(f"  {line}", style="yellow")] for line in lines]
+        rows += [
+            ["", "", Text(f"  {line if line in first.drift else brief(line, every)}", style="yellow")] for line in lines
+        ]
     print_table(console, columns_of("| step | reason"), rows)
     if plan.policy:
-        say(console, f'note: {plan.policy} says on_drift = "{plan.on_drift}": drifted outputs are rebuilt', "yellow")
+        print_note(console, f'{plan.policy} says on_drift = "{plan.on_drift}": drifted outputs are rebuilt', True)
     for line in plan.experiment.all_changes():
         say(console, f"set: {line}", "yellow")
     notes = Counter(note for decision in plan.decisions for note in decision.notes)
     for note, count in notes.items():
         if note.startswith(PACKAGE):
-            about = f"since {count} of these outputs were made; nothing stops or runs for that"
-            say(console, f"warning: {note} {about}", "yellow")
-    print_unseen(console, {note: count for note, count in notes.items() if note.startswith(UNSEEN)})
-    if doubt := undecontaminated(plan.experiment.steps()).doubt:
-        say(console, f"note: {doubt}", "yellow")
+            about = f"since {counted(count, 'of these outputs was', 'of these outputs were')} made"
+            print_note(console, f"{note} {about}; nothing stops or runs", every, label="warning")
+    print_unseen(console, {note: count for note, count in notes.items() if note.startswith(UNSEEN)}, every=every)
+    for doubt in undecontaminated(plan.experiment.steps()).doubts:
+        print_note(console, doubt, every)
     would_run = [decision.step for decision in plan.having(Action.RUN)]
     for line in [*what_forks_change(would_run), *what_does_not_fit(would_run)]:
-        say(console, f"note: {line}", "yellow")
+        print_note(console, line, every)
     counts = Counter(decision.action for decision in plan.decisions)
     parts = [f"{counts[action]} {action}" for action in Action if counts[action]]
     cluster = f" — {where}" if where is not None else ""
@@ -90,14 +95,25 @@ def print_shares(console: Console, plan: Plan, sizes: Sizes) -> None:
         step, made = decision.step, sizes.of.get(decision.step)
         read = [sizes.of[each].documents for each in step.dependencies if each in sizes.of]
         if made is not None and made.documents is not None and len(read) == 1 and read[0] not in (None, made.documents):
-            say(console, f"note: {step.name} gets about {made.documents:,.1f} of {read[0]:,.0f} documents")
+            print_note(
+                console, f"{step.name} gets about {made.documents:,.1f} of {read[0]:,.0f} documents", whole=False
+            )
 
 
-def print_unseen(console: Console, notes: Mapping[str, int]) -> None:
+def print_unseen(console: Console, notes: Mapping[str, int], *, every: bool = False) -> None:
     """Print what could not be observed. notes: each with the number of steps that it concerns."""
     for note, count in notes.items():
         way_on = "List it in outside(), and marin notices when it changes"
-        say(console, f"note: {note}; {counted(count, 'step')}. {way_on}", "yellow")
+        print_note(console, f"{note}; {counted(count, 'step')}. {way_on}", every)
+
+
+def print_note(console: Console, text: str, whole: bool, *, label: str = "note") -> None:
+    say(console, f"{label}: {brief(text, whole, NOTE_WIDTH - len(label) - 2)}", "yellow")
+
+
+def brief(text: str, whole: bool, width: int = NOTE_WIDTH) -> str:
+    """Return the text, cut at a word to ``width`` characters unless ``whole``."""
+    return text if whole or len(text) <= width else f"{text[: width - 1].rsplit(' ', 1)[0]} …"
 
 
 def _of_its_own(decision: Decision) -> list[str]:

@@ -104,7 +104,7 @@ class RunningStep:
         if len(self._rows) < BETWEEN or time.monotonic() < self._judged + JUDGED_EVERY:
             return []
         found = [each for each in findings_of(list(self._rows)) if each.ill]
-        new = [each for each in found if not any(each.is_like(told) for told in self._told)]
+        new = [each for each in found if not any(each.is_like(earlier) for earlier in self._told)]
         self._told += new
         self._judged = time.monotonic()
         return new

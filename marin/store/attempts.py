@@ -19,7 +19,7 @@ from marin.store.store import Store
 _DIRECTORY = re.compile(r"(?:(?P<label>.+)-)?(?P<short>[0-9a-f]{12})\.(?P<token>\d+)")
 
 
-class Standing(StrEnum):
+class AttemptStatus(StrEnum):
     """The status of an attempt or of a step. Only a step can be queued, corrupt or absent."""
 
     RUNNING = "running"
@@ -111,19 +111,19 @@ def written_by(store: Store, attempt: Attempt, file: str) -> tuple[str, bytes] |
     return None
 
 
-def standing(store: Store, attempt: Attempt) -> tuple[Standing, str]:
+def standing(store: Store, attempt: Attempt) -> tuple[AttemptStatus, str]:
     """Return the status of an attempt, and one line about it."""
     lease = lease_of(store, attempt.short)
     if lease is not None and lease.attempt == attempt.directory and lease.state is State.HELD:
         if lease.holder.is_gone():
-            return Standing.DEAD, f"held by {lease.holder} since {lease.since}; its process is gone"
-        return Standing.RUNNING, f"{lease.holder} since {lease.since} {lease.progress}".rstrip()
+            return AttemptStatus.DEAD, f"held by {lease.holder} since {lease.since}; its process is gone"
+        return AttemptStatus.RUNNING, f"{lease.holder} since {lease.since} {lease.progress}".rstrip()
     failure = store.failure(attempt.directory)
     if failure is not None:
-        return (Standing.STOPPED if failure.stopped else Standing.FAILED), failure.describe()
+        return (AttemptStatus.STOPPED if failure.stopped else AttemptStatus.FAILED), failure.describe()
     if store.objects.read(f"{attempt.directory}/{RECORD}") is not None:
-        return Standing.COMMITTED, ""
-    return Standing.UNFINISHED, "it left neither an output nor an error"
+        return AttemptStatus.COMMITTED, ""
+    return AttemptStatus.UNFINISHED, "it left neither an output nor an error"
 
 
 def note_stop(store: Store, identity: str, why: str) -> str:

@@ -119,21 +119,21 @@ def warc_pages(stream: IO[bytes], name: str) -> Iterator[Page | Refused]:
     stream: must be able to seek. A damaged stretch ends at the next whole record, and is one ``broken_warc``. So is a
     file that is no WARC. A page that differs from its digest is ``damaged``.
     """
-    begin, told = 0, False
+    begin, warned = 0, False
     while True:
         last = begin
         try:
             for record in _records(stream, begin):
-                last, told = record.stream_pos, False
+                last, warned = record.stream_pos, False
                 yield _checked(record, f"{name}#{record.headers.get('WARC-Target-URI') or record.record_id}")
             return
         # fastwarc raises these for broken headers, compressed streams and chunked bodies.
         except (OSError, EOFError, ValueError, RuntimeError) as error:
             following = _next_record(stream, last + 1)
-            if not told or following is None:
+            if not warned or following is None:
                 ends = "to its end" if following is None else f"to byte {following} or beyond"
                 yield Refused(name, "broken_warc", f"from the record at byte {last} {ends}: {error}")
-            told = True
+            warned = True
             if following is None:
                 return
             begin = following

@@ -22,7 +22,7 @@ from marin.text.places import I64, U64, Words, letters_of, numbers_of, words_of
 from marin.text.prompt_form import prompt_form
 from marin.text.shingles import shingles
 from marin.text.short_questions import ShortQuestions, follows
-from marin.text.way import Way, is_disguised
+from marin.text.way import CopyKind, is_disguised
 
 
 class Item(Protocol):
@@ -51,7 +51,7 @@ class Hit:
     start: int = 0
     end: int = 0
     form: str = ""
-    way: Way = Way.VERBATIM
+    way: CopyKind = CopyKind.VERBATIM
 
 
 WHOLE = "question and result"
@@ -128,7 +128,7 @@ class OverlapIndex:
         words = words_of(text) if isinstance(text, str) else text
         found = dict[tuple[int, str], Hit]()
         for hit in self._spelt.find(words.letters) if words.letters else ():
-            found[hit.item, hit.part] = replace(hit, way=Way.SPELT_OUT)
+            found[hit.item, hit.part] = replace(hit, way=CopyKind.SPELT_OUT)
         for hit in self._search.find(words):
             known = found.get((hit.item, hit.part))
             if known is None or known.coverage < hit.coverage:
@@ -141,10 +141,10 @@ class OverlapIndex:
         return sorted(hits, key=lambda hit: (-hit.coverage, -hit.hits, hit.item, hit.part))
 
     def _unmasked(self, hit: Hit, text: str) -> Hit:
-        if hit.way is not Way.SPELT_OUT and is_disguised(
+        if hit.way is not CopyKind.SPELT_OUT and is_disguised(
             text[hit.start : hit.end], self.items[hit.item].fields.values()
         ):
-            return replace(hit, way=Way.DISGUISED)
+            return replace(hit, way=CopyKind.DISGUISED)
         return hit
 
     @cached_property
@@ -293,7 +293,7 @@ class _Search:
             numbers = int(np.count_nonzero(passage.digits))
             if in_order(passage.number_masks, numbers, words[digits].tolist()) >= numbers * self.rule.same_numbers:
                 span = int(at[group].min()), int(at[group].max()) + self.rule.seed - 1
-                best = replace(_hit(passage, text, len(group), share, *span), way=Way.EDITED)
+                best = replace(_hit(passage, text, len(group), share, *span), way=CopyKind.EDITED)
         if best is not None:
             yield best
 

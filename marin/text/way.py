@@ -11,7 +11,7 @@ from marin.text.fold import fold
 INVISIBLE = ("Mn", "Me", "Cf")  # Unicode categories of marks and format characters
 
 
-class Way(StrEnum):
+class CopyKind(StrEnum):
     """The way of a copy. VERBATIM: in part or whole, in any case. EDITED: with words changed, added or removed.
 
     DISGUISED: with lookalike letters, accents, or invisible characters between letters. SPELT_OUT: letter by letter.

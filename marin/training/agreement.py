@@ -15,7 +15,7 @@ import numpy as np
 from jax.experimental import multihost_utils
 
 
-class Wish(IntEnum):
+class Request(IntEnum):
     """A process's wish for the next step. The greatest wish of all processes holds."""
 
     GO_ON = 0
@@ -37,15 +37,15 @@ class Agreement:
         self._told = False
         signal.signal(signal.SIGTERM, self._on_signal)
 
-    def wish(self) -> Wish:
+    def wish(self) -> Request:
         """Return the common wish after a step. Every process of the run must call this after every step."""
-        mine = Wish.GO_ON
+        mine = Request.GO_ON
         if self._seconds is not None and jax.process_index() == 0 and time.monotonic() - self._saved >= self._seconds:
-            mine = Wish.SAVE
+            mine = Request.SAVE
         if self._told:
-            mine = Wish.STOP
+            mine = Request.STOP
         if jax.process_count() > 1:
-            return Wish(int(np.max(multihost_utils.process_allgather(np.int32(mine)))))
+            return Request(int(np.max(multihost_utils.process_allgather(np.int32(mine)))))
         return mine
 
     def saved(self) -> None:

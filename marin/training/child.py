@@ -116,14 +116,14 @@ def _passing_on_sigterm(process: subprocess.Popen[bytes]) -> Generator[None]:
     if threading.current_thread() is not threading.main_thread() or before in (signal.SIG_IGN, None):
         yield
         return
-    told = 0.0
+    passed_on = 0.0
 
     def pass_on(number: int, frame: FrameType | None) -> None:
-        nonlocal told
-        if not told:
-            told = time.monotonic()
+        nonlocal passed_on
+        if not passed_on:
+            passed_on = time.monotonic()
             process.terminate()
-        elif time.monotonic() - told > DEBOUNCE_SECONDS:
+        elif time.monotonic() - passed_on > DEBOUNCE_SECONDS:
             signal.signal(signal.SIGTERM, before)
             signal.raise_signal(signal.SIGTERM)
 
@@ -132,7 +132,7 @@ def _passing_on_sigterm(process: subprocess.Popen[bytes]) -> Generator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
-    if told:
+    if passed_on:
         signal.raise_signal(signal.SIGTERM)
 
 

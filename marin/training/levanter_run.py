@@ -31,7 +31,7 @@ from marin.errors import NonFiniteLoss, Preempted
 from marin.store.files.directory import Directory
 from marin.training import checkpoint, course
 from marin.training.adapters import frozen
-from marin.training.agreement import Agreement, Wish
+from marin.training.agreement import Agreement, Request
 from marin.training.batches import Batches
 from marin.training.bucket_address import find_buckets
 from marin.training.chips import mesh_config
@@ -192,8 +192,8 @@ class _Run:
             tensor=spec.tensor,
             lora=spec.lora,
         )
-        told = emit if spec.lora is None else _notes_alone(emit)
-        self._saving = Saving(self._state_directory / checkpoint.RESUMABLE, spec.keep_steps, told)
+        listener = emit if spec.lora is None else _notes_alone(emit)
+        self._saving = Saving(self._state_directory / checkpoint.RESUMABLE, spec.keep_steps, listener)
         self._leads = jax.process_index() == 0
         self._batches, self._schedule = _batches(spec, trainer)
         self._changes = course.changes(spec)
@@ -277,7 +277,7 @@ class _Run:
                 self._emit("pause", seconds=COMMIT_SECONDS)
                 self._save(info, logs)
                 agreement.saved()
-            if wish is Wish.STOP and done < spec.end_step:
+            if wish is Request.STOP and done < spec.end_step:
                 self._saving.finish()
                 raise Preempted(
                     f"preempted (SIGTERM) after step {done} of {spec.end_step}, saved: the next run goes on there"

@@ -51,7 +51,7 @@ class Timings:
 
 
 @dataclass
-class News:
+class TrainingEvents:
     """The news of a training so far. Each event is passed on when it comes."""
 
     listeners: Listeners
@@ -98,7 +98,7 @@ def run_training(
     specification = log.with_suffix(".json")
     specification.write_text(to_json(spec), encoding="utf-8")
     hanging = HangWatch(spec.hang_minutes, spec.end_step)
-    news = News(listeners, hanging=hanging)
+    news = TrainingEvents(listeners, hanging=hanging)
     run_child(
         specification,
         log,

@@ -129,7 +129,7 @@ WRONG: dict[str, list[Wrong]] = {
         (("audit", "contamination"), USAGE, "--against"),
         misspelt("audit", "contamination", "repaet", "--against", "words.txt"),
         misspelt("audit", "contamination", "repeat", "--against", "words.txt", says="wanted documents or tokens"),
-        misspelt("audit", "contamination", "--against", "words.txt", says="no suite"),
+        misspelt("audit", "contamination", "--against", "words.txt", says="not a suite"),
         misspelt("audit", "contamination", "--against", "suite.jsonl", says="holds no documents and no tokens"),
     ],
     "accept": [

@@ -74,7 +74,7 @@ def test_what_goes_wrong_has_its_exit_code(project: Project, marin: Command, tmp
     [output] = (project.store / "say").iterdir()
     whole = (output / "text.txt").read_text()
     (output / "text.txt").write_text(whole.lower())
-    assert "text.txt is not what its manifest says" in marin("mirror", "say", *where, expect=STORE_ERROR)
+    assert "text.txt differs from its manifest" in marin("mirror", "say", *where, expect=STORE_ERROR)
     (output / "text.txt").write_text(whole)
     marin("revoke", "say/say", "--because", "too loud", "--prefix", str(project.store))
     marin("mirror", "repeat", *where, expect=DRIFT)

@@ -60,7 +60,7 @@ def test_a_training_writes_on_from_prompts_and_so_does_its_checkpoint(tmp_path: 
     ("arguments", "says"),
     [
         (("text", "--prompt", "x"), "toy-write/text holds toy-blob; only a checkpoint writes on from a prompt"),
-        (("bison", "--prompt", "x"), "nothing that toy-learnt-to-compare/bison was made from names a tokenizer"),
+        (("bison", "--prompt", "x"), "no input of toy-learnt-to-compare/bison, direct or not, names a tokenizer"),
         (("bison", "--prompt", "x", "--tokenizer", "text"), "toy-write/text holds toy-blob; name a tokenizer"),
         (("bison", "--prompt", "x", "-n", "3"), "leave out --file, -n, --offset"),
         (("bison", "--temperature", "1"), "--temperature says how a checkpoint writes on; give --prompt"),

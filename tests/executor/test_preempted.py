@@ -14,7 +14,7 @@ import pytest
 from marin import Context, ExecutorStep, execution
 from marin.errors import Preempted
 from marin.executor.backends.ray import CRASH_RETRIES, STOP_SECONDS
-from marin.store.attempts import Standing, attempts_called, standing
+from marin.store.attempts import AttemptStatus, attempts_called, standing
 from marin.store.store import Store
 from tests.executor.test_ray import cluster_address, run_on
 from tests.support.project import ROOT, Project, wait_for
@@ -92,7 +92,7 @@ def test_a_person_reads_that_it_was_preempted_not_that_it_failed(tmp_path: Path)
     assert project.ran() == ["toy-preempted/taken"]
     store = Store(str(project.store))
     stood = [standing(store, attempt)[0] for attempt in attempts_called(store, "toy-preempted/taken")]
-    assert stood == [Standing.STOPPED, Standing.COMMITTED]
+    assert stood == [AttemptStatus.STOPPED, AttemptStatus.COMMITTED]
 
 
 @pytest.fixture(scope="module")

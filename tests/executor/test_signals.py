@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from marin.report.history import store_statuses
-from marin.store.attempts import Standing
+from marin.store.attempts import AttemptStatus
 from marin.store.lease import State, read_lease
 from marin.store.store import Store
 from marin.upkeep.gc.garbage import GarbageKind
@@ -165,7 +165,7 @@ def test_a_step_that_was_stopped_with_its_run_has_not_failed(drivers: Drivers, t
     assert json.loads(report.read_text())["error"] == "stopped by Ctrl-C"
     assert "Traceback" not in report.with_name("log.txt").read_text()
     (status,) = store_statuses(Store(str(store)))
-    assert (status.status, status.step) == (Standing.STOPPED, "work/gated")
+    assert (status.status, status.step) == (AttemptStatus.STOPPED, "work/gated")
     assert "stopped by Ctrl-C" in status.detail
     page = next((store / ".marin/pages").glob("*.html")).read_text()
     assert "stopped by Ctrl-C" in page

@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 
 from experiments import rehearse, rehearsed, table
-from experiments.rehearsed import ANSWERED_BY, Rehearsal, Took, asked, sentence, version_of
+from experiments.rehearsed import ANSWERED_BY, Rehearsal, RunTime, asked, sentence, version_of
 from marin.training.reading_report import report
 from marin.training.readings import Reading
 from operators.compare import Compare
 from operators.compare_trainings import CompareTrainings
 
 NAMES = sorted(path.stem for path in table.FOLDER.glob("exp*.py"))
-TOOK = Took(seconds=90, version="0", day="2026-11-23", revision="abc", cores=2, load=(0.1, 2.0))
+TOOK = RunTime(seconds=90, version="0", day="2026-11-23", revision="abc", cores=2, load=(0.1, 2.0))
 
 
 def raccoon() -> table.Entry:

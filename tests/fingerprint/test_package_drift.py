@@ -72,7 +72,7 @@ def test_a_raised_version_warns_with_both_and_nothing_stops_or_runs(forks: Forks
     planned = machine("plan")
     assert planned.code == 0
     assert [line for line in planned.said.splitlines() if "greeter" in line] == [
-        f"warning: {note} since 4 of these outputs were made; nothing stops or runs for that"
+        f"warning: {note} since 4 of these outputs were made; nothing stops or runs"
     ]
     assert machine("plan", "--every-step").said.count(note) == 5  # at each step, and in all
     steps = json.loads(machine("plan", "--json").said)["steps"]

@@ -181,11 +181,11 @@ def test_activations_that_cannot_fit_are_noted_with_the_microbatches_that_may() 
     whole = (large.costs.memory_bytes / 8 + 8 * a_sequence) / 1e9
     parts = ((large.costs.memory_bytes + 4 * shape.parameters(VOCABULARY)) / 8 + 2 * a_sequence) / 1e9
     assert what_does_not_fit([PRETRAIN, large, changed(large, sequences_per_device=2)]) == [
-        f"train/pretrain: a training needs at least {whole:.0f} GB on each chip of h100, which has 80; "
-        f"sequences_per_device=2 needs at least {parts:.0f}"
+        f"memory: at least {whole:.0f} GB on each chip of h100, which has 80; "
+        f"sequences_per_device=2 needs at least {parts:.0f}: train/pretrain"
     ]
     [alone] = what_does_not_fit([changed(large, model=replace(shape, layers=320, intermediate=1024))])
-    assert alone.endswith("which has 80; give it recompute=Recompute.LAYERS, a shorter seq_len, or more chips")
+    assert "which has 80; give it recompute=Recompute.LAYERS, a shorter seq_len, or more chips: train/" in alone
     assert what_does_not_fit([changed(large, recompute=Recompute.LAYERS)]) == []
 
 

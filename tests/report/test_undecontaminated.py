@@ -130,8 +130,7 @@ def test_the_plan_says_it_before_anything_runs_and_the_audit_of_the_scores(tmp_p
     console = Console(record=True, width=200, file=io.StringIO())
     print_plan(console, plan)
     said = shown(console)
-    assert "note: The training source was decontaminated. Decontamination did not search for every" in said
-    assert "evaluation of the model: mmlu (1 source: web)" in said
+    assert "note: Decontamination did not search for every evaluation of the model: mmlu (1 source: web)" in said
     claims = [claim.text for claim in audit_plans(plan.store, [plan]).claims if claim.subject == "undecontaminated"]
     assert claims == ["the model read web; no step searched this text for mmlu"]
 

@@ -106,7 +106,7 @@ def test_several_are_set_and_what_cannot_change_an_output_changes_no_identity() 
         ("train/mantis.resources.cpus=-1", "Resources.cpus is -1.0; wanted 0 or more"),
         (
             "mantis.resources.cpus=2",
-            "train/mantis, evaluate/mantis, exposure/mantis have that label and field; write one of",
+            "train/mantis, evaluate/mantis, exposure/mantis have that label and field; name one step",
         ),
     ],
 )
@@ -121,4 +121,4 @@ def test_what_does_not_fit_a_changed_step_is_said_to_come_of_the_change() -> Non
     annealed = Experiment(issue=1, question="Which?", results={"verdict": micro().verdict})
     with pytest.raises(BadField, match="begins at a learning rate") as refused:
         with_changes(annealed, ["pretrain.optimizer.peak_lr=4e-3"])
-    assert "with --set train/pretrain.optimizer.peak_lr=4e-3: what is derived" in refused.value.__notes__[0]
+    assert "train/pretrain.optimizer.peak_lr=4e-3: values that the file derives" in refused.value.__notes__[0]

@@ -17,7 +17,7 @@ from marin.text.control import check_control
 from marin.text.fold import fold, fold_positions
 from marin.text.overlap import OverlapIndex
 from marin.text.overlap_rule import Overlap
-from marin.text.way import Way
+from marin.text.way import CopyKind
 
 TEST = "assert " * 9
 ARC = {"text": ["a b", "c d"], "label": ["A", "B"]}
@@ -91,22 +91,22 @@ def test_a_hit_says_where_and_in_which_form(index: OverlapIndex) -> None:
     assert {(hit.item, hit.part) for hit in index.find("é " + " ".join(item.question))} == {(7, "question")}
 
 
-COPIED = {"one word in six": Way.EDITED, "spaced": Way.SPELT_OUT} | dict.fromkeys(
-    ("as it is", "question", "upper", "wrapped", "json"), Way.VERBATIM
+COPIED = {"one word in six": CopyKind.EDITED, "spaced": CopyKind.SPELT_OUT} | dict.fromkeys(
+    ("as it is", "question", "upper", "wrapped", "json"), CopyKind.VERBATIM
 )
 
 
 @pytest.mark.parametrize("name", DISGUISES)
 def test_a_hit_says_how_it_was_copied(index: OverlapIndex, name: str) -> None:
     hits = index.find(f"Before, “quoted” — naïvely. {DISGUISES[name](problems(40, 1)[7])} After.")  # type: ignore[arg-type]
-    assert {hit.way for hit in hits if hit.part == "question"} == {COPIED.get(name, Way.DISGUISED)}
+    assert {hit.way for hit in hits if hit.part == "question"} == {COPIED.get(name, CopyKind.DISGUISED)}
 
 
 def test_letters_that_the_original_has_are_no_disguise() -> None:
     item = Item("1", "Où est-ce que l’élève a posé le café noir, où était-il à midi précis?", "là", "là")
     index = OverlapIndex([item], Overlap())
-    assert {hit.way for hit in index.find(item.question.upper())} == {Way.VERBATIM}
-    assert {hit.way for hit in index.find(item.question.replace("s", "ś"))} == {Way.DISGUISED}
+    assert {hit.way for hit in index.find(item.question.upper())} == {CopyKind.VERBATIM}
+    assert {hit.way for hit in index.find(item.question.replace("s", "ś"))} == {CopyKind.DISGUISED}
 
 
 def test_positions_of_folded_text() -> None:

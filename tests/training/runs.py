@@ -26,7 +26,7 @@ from marin.training.main import LOCK
 from marin.training.metrics import TIMINGS
 from marin.training.model import Llama, ModelShape, Precision, Qwen3, Recompute
 from marin.training.optimizer import Adam
-from marin.training.process import Listeners, News, Timings, run_training
+from marin.training.process import Listeners, Timings, TrainingEvents, run_training
 from marin.training.schedule import Schedule
 from marin.training.spec import Prompts, Source, TrainingSpec, to_json
 
@@ -96,7 +96,7 @@ def train_here(spec: TrainingSpec, **listeners: Any) -> Timings:
         from marin.training.levanter_run import train
 
         jax.config.update("jax_platforms", "cpu")
-        news = News(Listeners(**listeners))
+        news = TrainingEvents(Listeners(**listeners))
         train(spec, news.hear)
     return news.timings
 

@@ -12,7 +12,7 @@ from marin.training.health.curves import Curve
 from marin.training.health.findings import Finding, Kind, findings
 from marin.training.health.level_shift import shifts
 from marin.training.health.order import waves
-from marin.training.health.spikes import Became, spikes
+from marin.training.health.spikes import Fate, spikes
 
 STEPS, NOISE = 2000, 0.03  # nats
 Array = npt.NDArray[np.float64]
@@ -33,16 +33,16 @@ def healthy(rng: np.random.Generator, persistence: float) -> Array:
     return 2 + 3 * (STEP + 1) ** -0.5 + noise(rng, persistence)
 
 
-def spiked(rng: np.random.Generator, persistence: float, became: Became) -> tuple[Array, int]:
+def spiked(rng: np.random.Generator, persistence: float, became: Fate) -> tuple[Array, int]:
     """(losses, where the spike begins), half a nat high, falling back within 15 steps where it does."""
     at = int(rng.integers(500, 1500))
     since = STEP - at
     after, fall = since >= 0, 0.5 * np.exp(-np.maximum(since, 0) / 15)
     losses = healthy(rng, persistence)
-    if became is Became.DIVERGED:
+    if became is Fate.DIVERGED:
         return losses + after * np.minimum(3, 0.3 + 0.01 * np.maximum(since, 0)), at
-    losses = losses + after * (fall + (0.08 if became is Became.PLATEAU else 0))
-    return (losses[: at + 30] if became is Became.UNCLEAR else losses), at
+    losses = losses + after * (fall + (0.08 if became is Fate.PLATEAU else 0))
+    return (losses[: at + 30] if became is Fate.UNCLEAR else losses), at
 
 
 def rates(runs: int, persistence: float, seed: int = 0) -> dict[str, float]:
@@ -51,7 +51,7 @@ def rates(runs: int, persistence: float, seed: int = 0) -> dict[str, float]:
     found: dict[str, float] = {}
     for name, count in _false_alarms(rng, runs, persistence):
         found[name] = count / runs
-    for became in Became:
+    for became in Fate:
         right = 0
         for _ in range(runs):
             losses, at = spiked(rng, persistence, became)
@@ -72,7 +72,7 @@ def leads(runs: int, lead: int, seed: int = 0) -> list[int | None]:
     rng = np.random.default_rng(seed)
     found: list[int | None] = []
     for _ in range(runs):
-        losses, at = spiked(rng, 0, Became.RECOVERED)
+        losses, at = spiked(rng, 0, Fate.RECOVERED)
         norm = np.exp(rng.normal(np.log(0.2), 0.15, STEPS))
         norm[at - lead : at + 10] *= 4
         found += [each.lead for each in spikes(_curve(losses), _curve(norm)) if abs(each.start - at) < 20]

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from marin.training.health.findings import Finding, Kind, findings
-from marin.training.health.spikes import Became
+from marin.training.health.spikes import Fate
 from tests.training.synthetic import COURSES, courses, leads, rates
 
 STEPS = 600
@@ -22,7 +22,7 @@ def test_rates_on_curves_whose_truth_is_known(persistence: float) -> None:
     """benchmarks/training/health_rates.py takes more of them. The research had 1.00 and .69 of the shifts."""
     found = rates(RUNS, persistence)
     assert found["false spikes"] == found["false shifts"] == found.get("false orders", 0) == 0
-    for became in Became:
+    for became in Fate:
         assert found[f"spike {became.value}"] >= 0.95, became
     assert found["shift of one deviation"] >= (0.69 if persistence else 1)
 

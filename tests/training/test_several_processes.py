@@ -32,7 +32,7 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from marin.store.files.directory import Directory
 from marin.training import checkpoint
-from marin.training.agreement import Agreement, Wish
+from marin.training.agreement import Agreement, Request
 from marin.training.saving import Saving
 from tests.training.runs import LLAMA
 
@@ -52,7 +52,7 @@ for step in range(1, 100_000):
         facts = checkpoint.Facts(step=step, tokens=0, loss=None, model=LLAMA, vocabulary=64, averaged=False)
         saving.begin(state, facts, {})
         array = grow(array)  # what is saved may not change with it
-    if wish is Wish.STOP or step == 3 and len(sys.argv) > 4:
+    if wish is Request.STOP or step == 3 and len(sys.argv) > 4:
         break
 saving.finish()
 print(json.dumps([step, int(wish), told]), flush=True)

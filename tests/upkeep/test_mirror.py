@@ -251,7 +251,7 @@ def test_tampered_bytes_are_never_visible_there(kinds: str, new_prefix: Any) -> 
     record = record_of(made, shards)
     tampered(source, record, "deep/shard-02.bin", bytes(100))
     mirrored(source, target, "join")
-    with pytest.raises(CorruptOutput, match=r"deep/shard-02\.bin is not what its manifest says"):
+    with pytest.raises(CorruptOutput, match=r"deep/shard-02\.bin differs from its manifest"):
         mirrored(source, target, "join", "shards")
     assert committed(target, shards) is None
     assert committed(target, step) is not None, "what came before stays"

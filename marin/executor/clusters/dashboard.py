@@ -145,15 +145,15 @@ class Dashboard:
 
     def follow(self, name: str, tell: Callable[[str], None]) -> ClusterJob:
         """Pass on the driver's output until the driver ends. Raises ClusterLost."""
-        told, silent = 0, 0
+        printed, silent = 0, 0
         while True:
             try:
-                told = asyncio.run(self._tail(name, told, tell))
+                printed = asyncio.run(self._tail(name, printed, tell))
                 job = self.job(name)
                 silent = 0
                 if job.is_over:
                     rest = self.log(job)  # the last output may have missed the end of the connection
-                    tell(rest[told:])
+                    tell(rest[printed:])
                     return job
             except (NoCluster, RuntimeError, OSError) as error:
                 silent += 1
@@ -164,15 +164,15 @@ class Dashboard:
                     ) from error
             time.sleep(LOOK_SECONDS)
 
-    async def _tail(self, name: str, told: int, tell: Callable[[str], None]) -> int:
+    async def _tail(self, name: str, printed: int, tell: Callable[[str], None]) -> int:
         """Return how many characters of the log were passed on in total. Each call reads the log from its start."""
         seen = 0
         async for text in self._client.tail_job_logs(name):
             seen += len(text)
-            if seen > told:
-                tell(text[-(seen - told) :])
-                told = seen
-        return told
+            if seen > printed:
+                tell(text[-(seen - printed) :])
+                printed = seen
+        return printed
 
     def nodes(self) -> list[ClusterNode]:
         from ray.util.state import list_nodes

@@ -32,12 +32,15 @@ _OF_CLASS = frozenset({"__class_getitem__", "__init_subclass__", "__new__"})
 _OF_PROPERTIES = frozenset({"setter", "getter", "deleter"})
 
 
-class Keeps(IntEnum):
-    """The time for which code may keep data. IN_OBJECT: as long as something holds an object of the class."""
+class Retention(IntEnum):
+    """The time for which code may keep data.
+
+    OBJECT: as long as something holds an object of the class. PROCESS: until the process ends.
+    """
 
     NOTHING = 0
-    IN_OBJECT = 1
-    FOR_GOOD = 2
+    OBJECT = 1
+    PROCESS = 2
 
 
 class _Method(NamedTuple):
@@ -50,7 +53,7 @@ class _Method(NamedTuple):
     function: _Function
     around: frozenset[str]
     of: str | None = None
-    keeps: Keeps = Keeps.NOTHING
+    keeps: Retention = Retention.NOTHING
 
 
 class Keepers:
@@ -58,15 +61,15 @@ class Keepers:
 
     def __init__(self, units: Units) -> None:
         self._units = units
-        self._keeps: dict[Key, Keeps] = {}
+        self._keeps: dict[Key, Retention] = {}
 
-    def keeps(self, key: Key) -> Keeps:
+    def keeps(self, key: Key) -> Retention:
         if key not in self._keeps:
             statements = key.module.bindings.get(key.name, ())
             around = [*_decorators(statements), *_handed_to(key)]
             found = [self._of_wrapper(each, key.module) for each in around]
             found += [self._of_function(each, key.module) for each in _functions(statements)]
-            self._keeps[key] = max(found, default=Keeps.NOTHING)
+            self._keeps[key] = max(found, default=Retention.NOTHING)
         return self._keeps[key]
 
     def held(self, keys: Iterable[Key]) -> frozenset[Key]:
@@ -74,20 +77,20 @@ class Keepers:
         return frozenset[Key]().union(*(self._units.everything(key) for key in keys if self._holds(key)))
 
     def _holds(self, key: Key) -> bool:
-        if self._units.piece(key).traits & Trait.STATE or self.keeps(key) is Keeps.FOR_GOOD:
+        if self._units.piece(key).traits & Trait.STATE or self.keeps(key) is Retention.PROCESS:
             return True
         return any(map(_makes_an_object, key.module.bindings.get(key.name, ())))
 
-    def _of_wrapper(self, wrapper: ast.expr, module: Module) -> Keeps:
+    def _of_wrapper(self, wrapper: ast.expr, module: Module) -> Retention:
         """Judge a wrapper: a decorator, or a callable that gets the function."""
         chain = chain_of(wrapper.func if isinstance(wrapper, ast.Call) else wrapper)
         if not chain:
-            return Keeps.FOR_GOOD
+            return Retention.PROCESS
         if chain[-1] in _OF_PROPERTIES:
-            return Keeps.NOTHING
+            return Retention.NOTHING
         for found in self._units.chain(chain, module):
             if "cached_property" in found.name:
-                return Keeps.IN_OBJECT
+                return Retention.OBJECT
             if found.kind in ("stdlib", "package"):
                 keeps = found.name.replace("typing_extensions.", "typing.") not in _KEEP_NOTHING
             elif found.unit is not None:
@@ -95,29 +98,29 @@ class Keepers:
             else:
                 keeps = found.kind != "engine"
             if keeps:
-                return Keeps.FOR_GOOD
-        return Keeps.NOTHING
+                return Retention.PROCESS
+        return Retention.NOTHING
 
     def _names_a_cache(self, key: Key) -> bool:
         """Return whether a decorator of the project may pass the function on to one that keeps its results."""
         named = (part for each in self._units.piece(key).references for part in (each.name, *each.attributes))
         return any("cache" in part or "memo" in part for part in named)
 
-    def _of_function(self, method: _Method, module: Module) -> Keeps:
+    def _of_function(self, method: _Method, module: Module) -> Retention:
         if any(map(holds_container, defaults(method.function.args))):
-            return Keeps.FOR_GOOD
-        own, found = method.around | _variables(method.function), Keeps.NOTHING
+            return Retention.PROCESS
+        own, found = method.around | _variables(method.function), Retention.NOTHING
         for node in _inside(method.function):
             if isinstance(node, ast.Global) or (
                 isinstance(node, ast.Nonlocal) and not method.around.issuperset(node.names)
             ):
-                return Keeps.FOR_GOOD
+                return Retention.PROCESS
             for changed in _changed(node):
                 names = {each.id for each in ast.walk(changed) if isinstance(each, ast.Name)}
                 if isinstance(changed, ast.Name) and changed.id == method.of:
                     found = max(found, method.keeps)
                 elif method.of in names or not all(name in own or self._is_outside(name, module) for name in names):
-                    return Keeps.FOR_GOOD
+                    return Retention.PROCESS
         return found
 
     def _is_outside(self, name: str, module: Module) -> bool:
@@ -161,7 +164,7 @@ def _functions(
         outer = frozenset[str]() if lasting & {node, getattr(node, "name", "")} else around
         if isinstance(node, FUNCTIONS) and in_class and node.args.args:
             of_class = node.name in _OF_CLASS or any(chain_of(each) == ("classmethod",) for each in node.decorator_list)
-            yield _Method(node, outer, node.args.args[0].arg, Keeps.FOR_GOOD if of_class else Keeps.IN_OBJECT)
+            yield _Method(node, outer, node.args.args[0].arg, Retention.PROCESS if of_class else Retention.OBJECT)
         else:
             yield _Method(node, outer)
         yield from _functions(ast.iter_child_nodes(node), outer | _variables(node), frozenset(_given_away(node)))

@@ -12,7 +12,7 @@ from marin.errors import ExperimentError
 from marin.fingerprint.closure import Closures, Part
 from marin.fingerprint.fingerprint import CodeFingerprint
 from marin.fingerprint.lookup.definitions import CONTENT, Key
-from marin.fingerprint.lookup.keepers import Keeps
+from marin.fingerprint.lookup.keepers import Retention
 from marin.fingerprint.observation.observation import CodePlace, Ran, Stack, is_on_import
 from marin.fingerprint.origin import is_engine, is_local
 from marin.fingerprint.source.module import Module
@@ -69,7 +69,7 @@ class Executed:
 
     def _keeps(self, key: Key, code: frozenset[str], in_doubt: bool) -> bool:
         keeps = self._keepers.keeps(key)
-        if keeps is not Keeps.IN_OBJECT or in_doubt:
+        if keeps is not Retention.OBJECT or in_doubt:
             return bool(keeps)
         if code not in self._held:
             named = (self._named(name, key.module.path) for name in code)

@@ -31,11 +31,11 @@ class Journal:
 
     def tell(self, seen: Observation, code: Mapping[CodePlace, None]) -> None:
         """Report new observations of a child."""
-        counts, told = (len(seen.files), len(seen.folders), len(code)), self._told
+        counts, reported = (len(seen.files), len(seen.folders), len(code)), self._told
         if counts == self._counts and (seen.modules, seen.own, seen.programs) == (
-            told.modules,
-            told.own,
-            told.programs,
+            reported.modules,
+            reported.own,
+            reported.programs,
         ):
             return
         files, folders, functions = self._counts
@@ -44,9 +44,9 @@ class Journal:
             folders=dict(islice(seen.folders.items(), folders, None)),
             code=set(islice(code, functions, None)),
             modules=dict(seen.modules),
-            own=seen.own - told.own,
+            own=seen.own - reported.own,
             updated=set(seen.updated),
-            programs=seen.programs - told.programs,
+            programs=seen.programs - reported.programs,
         )
         os.write(self._file, json.dumps(line.to_plain()).encode() + b"\n")
         self.begin(seen, code)

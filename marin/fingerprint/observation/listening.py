@@ -59,9 +59,9 @@ def install() -> None:
     if _tool < 0:
         handlers = _HANDLERS
 
-        def hear(event: str, told: tuple[Any, ...]) -> None:
+        def hear(event: str, values: tuple[Any, ...]) -> None:
             if event in handlers and not (event in _OFTEN and is_engines(inspect.currentframe())):
-                handlers[event](*told)
+                handlers[event](*values)
                 if _forked_off:
                     _tell()
 

@@ -62,7 +62,7 @@ class Announcement(NamedTuple):
 
 
 @dataclass
-class Aside:
+class RemovedParts:
     """The parts that normalising removes from a function or class.
 
     They count if something reads them, and imports tell the targets of names. imports: import statements inside the
@@ -98,7 +98,7 @@ class Module:
     script: list[ast.stmt] = field(default_factory=list[ast.stmt])
     announced: dict[str, Announcement] = field(default_factory=dict[str, Announcement])
     exports: frozenset[str] | None = None
-    aside: defaultdict[ast.AST, Aside] = field(default_factory=lambda: defaultdict(Aside))
+    aside: defaultdict[ast.AST, RemovedParts] = field(default_factory=lambda: defaultdict(RemovedParts))
 
     def import_targets(self, node: ast.stmt) -> Iterator[tuple[str, Target]]:
         """Yield (bound name, target) of one import statement; a star binds "*"."""

@@ -10,7 +10,7 @@ from typing import Any
 from marin.errors import CorruptRecord
 from marin.report.claims import Claim
 from marin.report.page import figures
-from marin.report.serve.looked import Looked
+from marin.report.serve.looked import StoreView
 from marin.store.attempts import parse_attempt
 from marin.store.layout import state_name
 from marin.store.lease import State
@@ -35,7 +35,7 @@ class Training:
     step: int = 0  # the step that it reached
 
 
-def trainings(looked: Looked) -> list[Training]:
+def trainings(looked: StoreView) -> list[Training]:
     """Return running trainings, then committed ones by operator, newest first.
 
     The operator that reached the latest step comes first, because milestones in the middle of a run have an operator of
@@ -62,7 +62,7 @@ def trainings(looked: Looked) -> list[Training]:
     return sorted(found, key=lambda each: (-furthest[each.op], each.op))
 
 
-def curves_page(looked: Looked, known: Sequence[Training], runs: Sequence[str], metric: str) -> dict[str, Any]:
+def curves_page(looked: StoreView, known: Sequence[Training], runs: Sequence[str], metric: str) -> dict[str, Any]:
     """Return the page. runs: beginnings of identities. Colours go by name, so that they stay when a training begins."""
     chosen = [each for each in known if any(each.identity.startswith(run) for run in runs if run)]
     left_out = f"trainings left out: {len(chosen) - MOST}; a plot holds at most {MOST}"
@@ -120,7 +120,7 @@ def _last(values: Sequence[float]) -> str:
     return f"{sum(tail) / len(tail):.4g}" if tail else "–"
 
 
-def _rows(looked: Looked, training: Training) -> list[dict[str, Any]]:
+def _rows(looked: StoreView, training: Training) -> list[dict[str, Any]]:
     """Return the metrics. For a running training, without the line that is being written."""
     name = f"{training.folder}/{METRICS}"
     content = looked.store.objects.read(name)

@@ -12,7 +12,7 @@ from typing import Any
 
 from marin.errors import MarinError
 from marin.report.contents import contents
-from marin.report.serve.looked import Looked
+from marin.report.serve.looked import StoreView
 from marin.report.serve.texts import page_of, shown
 from marin.store.files.directory import Directory
 from marin.store.lineage import Output
@@ -29,7 +29,7 @@ def removed_by_reason(record: Record) -> dict[str, int]:
     return counts
 
 
-def dropped_page(looked: Looked, record: Record, reason: str, first: int, kept_first: int) -> dict[str, Any]:
+def dropped_page(looked: StoreView, record: Record, reason: str, first: int, kept_first: int) -> dict[str, Any]:
     """Return the page. reason: "" for any. first, kept_first: how many removed and kept documents to leave out."""
     output = looked.store.output(record)
     rows = list(itertools.islice(_rows(output, reason), first, first + PAIRS))
@@ -96,7 +96,7 @@ def _texts(folder: Directory, wanted: set[str], first: set[str]) -> tuple[dict[s
     return found, f"not in {folder.url}"
 
 
-def _items(looked: Looked, record: Record, details: list[dict[str, Any]]) -> dict[tuple[int, str], str]:
+def _items(looked: StoreView, record: Record, details: list[dict[str, Any]]) -> dict[tuple[int, str], str]:
     """Return test items in removed documents, by (number of the evaluation in the step, id of the item)."""
     wanted = {hit for each in details for hit in _hits(each)}
     against, found = record.config.get("against", []), dict[tuple[int, str], str]()

@@ -9,7 +9,7 @@ from html import unescape
 from typing import Any
 
 from marin.report.history import PastRun, experiment_of, past_runs, run_names, store_statuses
-from marin.report.serve.looked import Looked
+from marin.report.serve.looked import StoreView
 from marin.store.layout import PAGES, slug
 from marin.store.lineage import output_of
 from marin.store.store import Store
@@ -17,7 +17,7 @@ from marin.store.store import Store
 RUNS, STEPS, OUTPUTS = 20, 500, 100  # of one page
 
 
-def home(looked: Looked) -> dict[str, Any]:
+def home(looked: StoreView) -> dict[str, Any]:
     """Return experiments with their last runs and pages, the latest runs, steps at work, and outputs by kind."""
     names = run_names(looked.store)
     last = {experiment_of(name): name for name in names}
@@ -52,7 +52,7 @@ def home(looked: Looked) -> dict[str, Any]:
     }
 
 
-def pages_of(looked: Looked, experiments: list[str]) -> dict[str, list[str]]:
+def pages_of(looked: StoreView, experiments: list[str]) -> dict[str, list[str]]:
     """Return the names of pages by experiment; "" for pages of none of these."""
     found: dict[str, list[str]] = {name: [] for name in ("", *experiments)}
     for page in looked.store.objects.list(PAGES):
@@ -70,7 +70,7 @@ def _answer(store: Store, page: str, version: str) -> str:
     return unescape(found[1].decode(errors="replace")) if found else ""
 
 
-def runs_of(looked: Looked, experiment: str, before: str = "") -> tuple[list[PastRun], str]:
+def runs_of(looked: StoreView, experiment: str, before: str = "") -> tuple[list[PastRun], str]:
     """Return (runs, newest first; start of the next page, "" at the end). experiment: "" for all."""
     names = [
         name
@@ -87,7 +87,7 @@ def events_of(run: PastRun) -> tuple[list[dict[str, Any]], int]:
     return newest[:STEPS], max(len(newest) - STEPS, 0)
 
 
-def outputs_page(looked: Looked, words: str, kind: str, experiment: str, first: int) -> dict[str, Any]:
+def outputs_page(looked: StoreView, words: str, kind: str, experiment: str, first: int) -> dict[str, Any]:
     """Return outputs with their warnings. words: part of a name, or the first digits of an identity."""
     every = looked.inventory.newest_first()
     found = [

@@ -22,7 +22,7 @@ STALE_SHARE = 10  # and as a multiple of the time that it took, so that a large 
 SHOWN_FAULTS = 5
 
 
-class Looked:
+class StoreView:
     """One moment of a store: committed outputs, lineage and revocations."""
 
     def __init__(self, store: Store) -> None:

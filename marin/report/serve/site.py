@@ -26,7 +26,7 @@ from marin.report.contents import Contents, contents, contents_of_file
 from marin.report.history import run_called, run_names
 from marin.report.page import figures
 from marin.report.serve import curves, dropped, listing, step, texts, tokens
-from marin.report.serve.looked import Looked
+from marin.report.serve.looked import StoreView
 from marin.report.words import describe_facts
 from marin.store.layout import PAGES
 from marin.store.lineage import output_of
@@ -74,7 +74,7 @@ class Site:
 
     def __init__(self, store: Store, base: str) -> None:
         self.store, self.base = store, base
-        self._looked: Looked | None = None
+        self._looked: StoreView | None = None
         self._lock = threading.Lock()
         loader = ChoiceLoader([PackageLoader("marin.report.serve"), PackageLoader(PAGE)])
         self._templates = Environment(
@@ -104,11 +104,11 @@ class Site:
             text = f"{type(error).__name__}: {error}"
             return self._error(HTTPStatus.INTERNAL_SERVER_ERROR, "This view failed; other views may work", text)
 
-    def _look(self) -> Looked:
+    def _look(self) -> StoreView:
         """Return a look at the store that is not too old."""
         with self._lock:
             if self._looked is None or time.monotonic() > self._looked.until:
-                self._looked = Looked(self.store)
+                self._looked = StoreView(self.store)
             return self._looked
 
     def _error(self, status: HTTPStatus, title: str, text: str) -> Answer:

@@ -14,7 +14,7 @@ from marin.report.lineage_tree import About, Direction, LineageTree, walk
 from marin.report.section import Table
 from marin.report.serve.curves import CHECKPOINT
 from marin.report.serve.dropped import removed_by_reason
-from marin.report.serve.looked import Looked
+from marin.report.serve.looked import StoreView
 from marin.report.written import written_table
 from marin.store.files.manifest import FileEntry
 from marin.store.layout import state_name
@@ -36,7 +36,7 @@ _COLOUR = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 _REFERENCE = re.compile(r"#([0-9a-f]{12})\b")  # another step in a record's fields
 
 
-def step_page(looked: Looked, identity: str) -> dict[str, Any]:
+def step_page(looked: StoreView, identity: str) -> dict[str, Any]:
     """Return the page. Without an output it has only status and log. identity: first digits. Raises UnknownStep."""
     identity, record = looked.find(identity)
     store, status = looked.store, status_of(looked.store, identity)
@@ -100,7 +100,7 @@ def _value(value: object) -> tuple[str, str]:
     return short, named[1] if named else ""
 
 
-def _lineage(looked: Looked, record: Record, direction: Direction) -> list[tuple[int, About, str]]:
+def _lineage(looked: StoreView, record: Record, direction: Direction) -> list[tuple[int, About, str]]:
     """Return the lines of a lineage: (level, text, identity; "" for several outputs)."""
     tree = LineageTree(direction, [output_of(record)], looked.lineage, looked.store_claims())
     roots, further = tree.tree(depth=DEPTH, every=False)

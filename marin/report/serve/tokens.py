@@ -6,14 +6,14 @@ from __future__ import annotations
 from typing import Any
 
 from marin.report.contents import tokenizer_of
-from marin.report.serve.looked import Looked
+from marin.report.serve.looked import StoreView
 from marin.store.record import Record
 
 SEQUENCES, LENGTH = 4, 256  # sequences of a page; tokens of a sequence, unless the reader chooses a length
 SHORTEST, LONGEST = 8, 8192
 
 
-def tokens_page(looked: Looked, record: Record, first: int, length: int) -> dict[str, Any]:
+def tokens_page(looked: StoreView, record: Record, first: int, length: int) -> dict[str, Any]:
     """Return some sequences of this length from the first on: ids only if the store has no tokenizer for them."""
     import numpy as np
     from tokenizers.decoders import DecodeStream

@@ -14,7 +14,7 @@ from marin.training.health import trends
 from marin.training.health.curves import Curve, Rows, changes_of, curve
 from marin.training.health.level_shift import Shift, shifts, size_at
 from marin.training.health.order import waves
-from marin.training.health.spikes import Became, Spike, spikes
+from marin.training.health.spikes import Fate, Spike, spikes
 
 NEAR = 10  # steps before a finding; a change within them may be the cause
 ONE = 60  # steps; the estimate of a shift's first step moves while the run goes on
@@ -94,7 +94,7 @@ class _Run:
         self._breaks = [at for at, texts in self._changes.items() if any(not each.startswith(RATE) for each in texts)]
         self._spikes = spikes(self._loss, curve(rows, "grad_norm"), sorted(self._changes), self._breaks)
         self._rate = curve(rows, "learning_rate")
-        self._lasting = [each.start for each in self._spikes if each.became is not Became.RECOVERED]
+        self._lasting = [each.start for each in self._spikes if each.became is not Fate.RECOVERED]
         self._quiet = self._loss.without([(each.start - 1, each.end + 20) for each in self._spikes])
         self._climbs = [*self._rising(self._quiet)]
 
@@ -109,19 +109,19 @@ class _Run:
         return [self._found(Kind.DIVERGED, first["step"], bad[-1]["step"], True, text, self._unguarded(first["step"]))]
 
     def spikes(self) -> list[Finding]:
-        told = [each for each in self._spikes if not self._is_meant(each)]
-        worst = sorted(told, key=lambda each: (each.became is Became.RECOVERED, -each.height))[:MOST]
+        real = [each for each in self._spikes if not self._is_meant(each)]
+        worst = sorted(real, key=lambda each: (each.became is Fate.RECOVERED, -each.height))[:MOST]
         found = [self._spike(each) for each in sorted(worst, key=lambda each: each.start)]
-        if rest := [each for each in told if each not in worst]:
+        if rest := [each for each in real if each not in worst]:
             text = (
                 f"{len(rest)} more spikes between steps {rest[0].start:,} and {rest[-1].end:,}, all lower or recovered."
             )
             found.append(self._found(Kind.SPIKE, rest[0].start, rest[-1].end, False, text))
-        recovered = [each for each in told if each.became is Became.RECOVERED]
-        if len(told) >= MOST and recovered:
-            text = f"{len(told)} spikes in {len(self._rows):,} steps: this run is unstable, even where one recovered."
+        recovered = [each for each in real if each.became is Fate.RECOVERED]
+        if len(real) >= MOST and recovered:
+            text = f"{len(real)} spikes in {len(self._rows):,} steps: this run is unstable, even where one recovered."
             found.append(
-                self._found(Kind.SPIKE, told[0].start, told[-1].end, True, text, self._unguarded(told[0].start))
+                self._found(Kind.SPIKE, real[0].start, real[-1].end, True, text, self._unguarded(real[0].start))
             )
         return found
 
@@ -299,7 +299,7 @@ class _Run:
         alone = f"Step {each.start:,}: the loss spikes" if each.start == each.end else (
             f"Steps {each.start:,} to {each.end:,}: the loss spikes"
         )  # fmt: skip
-        level = f", on a level {each.shift:+.3f} from the level before" if each.became is Became.PLATEAU else ""
+        level = f", on a level {each.shift:+.3f} from the level before" if each.became is Fate.PLATEAU else ""
         most = f" at step {each.peak:,}" if each.start < each.end else ""
         text = f"{alone} by {each.height:.3g}{most}: {each.became.value}{level}."
         causes: list[str] = []
@@ -308,7 +308,7 @@ class _Run:
             causes.append(f"{len(left_out)} of its updates were left out (skip_bad_steps)")
         if each.lead:
             causes.append(f"the gradient norm rose {each.lead} steps before it: the weights, not the batch")
-        elif short and each.became is Became.RECOVERED:
+        elif short and each.became is Fate.RECOVERED:
             sources = self._by_step.get(each.peak, {}).get("sources", {})
             drawn = ", ".join(f"{count} of {name}" for name, count in sources.items())
             causes.append(
@@ -317,11 +317,11 @@ class _Run:
             )
         if (hurt := trends.bump(self._held_out, each.start, each.end)) is not None:
             causes.append(f"the held-out loss rose with it, by {hurt:.3f}: the weights were hurt")
-        if not short or each.became is not Became.RECOVERED:
+        if not short or each.became is not Fate.RECOVERED:
             causes += self._unguarded(each.start)
-        ill = each.became in (Became.PLATEAU, Became.DIVERGED)
+        ill = each.became in (Fate.PLATEAU, Fate.DIVERGED)
         return self._found(
-            Kind.DIVERGED if each.became is Became.DIVERGED else Kind.SPIKE, each.start, each.end, ill, text, causes
+            Kind.DIVERGED if each.became is Fate.DIVERGED else Kind.SPIKE, each.start, each.end, ill, text, causes
         )
 
     def _shifts(self) -> Iterable[tuple[Curve, Shift]]:
@@ -353,7 +353,7 @@ class _Run:
     def _is_meant(self, each: Spike) -> bool:
         """Return whether a spike is expected: the learning rate climbs, or a planned change breaks the curve there."""
         climbs = self._by_step.get(each.start, {}).get("phase") in CLIMBING
-        return each.became is not Became.DIVERGED and (climbs or any(0 <= each.start - at <= 1 for at in self._breaks))
+        return each.became is not Fate.DIVERGED and (climbs or any(0 <= each.start - at <= 1 for at in self._breaks))
 
     def _unguarded(self, step: int) -> list[str]:
         """Name the guards that are off at this step."""

@@ -22,7 +22,7 @@ I64 = NDArray[np.int64]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Beyond:
+class ClumpedShares:
     """Shares over many walks: batches beyond the tails of true shuffles, and seeds with at least one clumped batch.
 
     most: pairs in the most clumped batch, relative to chance.
@@ -49,7 +49,7 @@ class SpreadOverSeeds:
     batches_per_seed: int
     clumped_above: float
     even_below: float
-    walks: dict[str, Beyond]
+    walks: dict[str, ClumpedShares]
 
 
 def spread_over_seeds(
@@ -91,7 +91,7 @@ def spread_over_seeds(
         clumped_above=float(high),
         even_below=float(low),
         walks={
-            kind: Beyond(
+            kind: ClumpedShares(
                 clumped_batches=float((walked > high).mean()),
                 clumped_seeds=float((walked > high).any(axis=1).mean()),
                 even_batches=float((walked < low).mean()),

@@ -61,7 +61,7 @@ def power_verdict(sources: Mapping[str, Mapping[str, Mapping[str, Any]]], seeds:
     seen = {
         shuffle.value: {name: _flagged(walks[shuffle.value]) for name, walks in sources.items()} for shuffle in Shuffle
     }
-    told = ", ".join(f"{_ranged([*shares.values()])} of {NAMES[kind.upper()]} walks" for kind, shares in seen.items())
+    ranges = ", ".join(f"{_ranged([*shares.values()])} of {NAMES[kind.upper()]} walks" for kind, shares in seen.items())
     alarms, of = round(sum(_flagged(walks[TRUE_SHUFFLE]) for walks in sources.values()) * seeds), seeds * len(sources)
     false = f"of {of:,} true shuffles {alarms or 'none'}, which would be false alarms"
     believable = alarms / of <= FALSE_ALARMS
@@ -69,7 +69,7 @@ def power_verdict(sources: Mapping[str, Mapping[str, Mapping[str, Any]]], seeds:
     by_source = ", ".join(f"{share:.0%} in {name}" for name, share in linear.items())
     return (
         FOUND if believable and max(linear.values()) > 0.5 else UNCLEAR,
-        f"The detector flags {told}; {false}. Linear walks: {by_source}.",
+        f"The detector flags {ranges}; {false}. Linear walks: {by_source}.",
     )
 
 

@@ -32,15 +32,15 @@ def shuffle_verdict(arms: Mapping[str, dict[str, Any]]) -> tuple[str, str]:
     }
     far = {arm for arm, names in far_by.items() if names}
     elsewhere = set[str]().union(*(names for arm, names in far_by.items() if arm not in linear))
-    told = _told(arms, far)
+    sentences = _told(arms, far)
     outside = 0.0
     for arm, each in arms.items():
         share, sentence = _seeds(arm, each)
         outside = max(outside, share if arm in linear else 0.0)
-        told += [sentence] if sentence else []
+        sentences += [sentence] if sentence else []
     if any(far_by[arm] - elsewhere for arm in linear):
-        return FOUND, " ".join(told)
-    return (UNCLEAR if far or outside > 0.5 else ABSENT), " ".join(told)
+        return FOUND, " ".join(sentences)
+    return (UNCLEAR if far or outside > 0.5 else ABSENT), " ".join(sentences)
 
 
 def towards(name: str, z: float) -> str:
@@ -52,14 +52,16 @@ def towards(name: str, z: float) -> str:
 
 def _told(arms: Mapping[str, dict[str, Any]], far: Collection[str]) -> list[str]:
     """Return a sentence on each arm that is far from independent draws, and one on the other arms."""
-    told = [f"{_who(arm, arms[arm])} departs from independent draws: {_ways(arms[arm], FAR)}." for arm in sorted(far)]
+    sentences = [
+        f"{_who(arm, arms[arm])} departs from independent draws: {_ways(arms[arm], FAR)}." for arm in sorted(far)
+    ]
     rest = [arm for arm in arms if arm not in far]
     if rest:
         leaning = [(arm, ways) for arm in rest if (ways := _ways(arms[arm], LEANING))]
         lean = "; ".join(f"{arm} leans towards {ways}" for arm, ways in leaning)
         named = " and ".join(_who(arm, arms[arm]) for arm in rest)
-        told.append(f"{named} cannot be told from independent draws at this size{f'; {lean}' if lean else ''}.")
-    return told
+        sentences.append(f"{named} cannot be told from independent draws at this size{f'; {lean}' if lean else ''}.")
+    return sentences
 
 
 def _who(arm: str, each: dict[str, Any]) -> str:

@@ -24,7 +24,7 @@ CHUNK = 4096  # windows whose medians are computed at once
 LEAD = 100  # steps before a spike in which a rise of the norm may announce the spike
 
 
-class Became(Enum):
+class Fate(Enum):
     """The course of a curve after a spike."""
 
     RECOVERED = "recovered"
@@ -41,7 +41,7 @@ class Spike:
     end: int  # last step
     peak: int  # the step with the highest loss
     height: float  # of the peak above the level around it
-    became: Became
+    became: Fate
     shift: float  # level after the spike minus level before
     error: float  # standard error of the shift; infinite if unknown
     lead: int | None = None  # steps by which the norm rose earlier; None if the norm did not rise, or is not known
@@ -151,7 +151,7 @@ def _became(
     others: Sequence[tuple[int, int]],
     changes: Sequence[int],
     breaks: Sequence[int],
-) -> tuple[Became, float, float]:
+) -> tuple[Fate, float, float]:
     """Return the aftermath of a spike, the shift of the level, and the shift's standard error."""
     start, end = span
     tail = min(TAIL, 2 * (end - start) + 3, max(0, int(loss.step[-1]) - end - 2 * LEAST))
@@ -161,24 +161,24 @@ def _became(
     after = loss.between(end + 1 + tail, until).without(others)
     rest = loss.between(start, np.inf)
     if len(before) < LEAST:
-        return Became.UNCLEAR, math.nan, math.inf
+        return Fate.UNCLEAR, math.nan, math.inf
     late = before.value[-4 * LEAST :]
     noise = max(scatter(before.value), NORMAL * float(np.median(np.abs(late - np.median(late)))))
     if len(after) < LEAST:
         last = rest.value[-10:]
         high = float(np.median(last) - np.median(before.value[-LEAST:]))
         if len(rest) < BLOCK or high < HEIGHT * noise or last.min() < np.median(before.value[-LEAST:]):
-            return Became.UNCLEAR, high, math.inf
+            return Fate.UNCLEAR, high, math.inf
         slope, unsure = _slope(rest)
-        return (Became.DIVERGED if slope > SURE * unsure else Became.PLATEAU), high, math.inf
+        return (Fate.DIVERGED if slope > SURE * unsure else Fate.PLATEAU), high, math.inf
     size, error = _level(before, after)
     slope, unsure = _slope(after)
     if size > max(SURE * error, MATTERS * noise):
         rises = slope > SURE * unsure and slope * len(after) > noise
-        return (Became.DIVERGED if rises or size > 30 * noise else Became.PLATEAU), size, error
+        return (Fate.DIVERGED if rises or size > 30 * noise else Fate.PLATEAU), size, error
     if SURE * error < max(noise, 0.02 * abs(float(np.median(before.value))), height / 4):
-        return Became.RECOVERED, size, error
-    return Became.UNCLEAR, size, error
+        return Fate.RECOVERED, size, error
+    return Fate.UNCLEAR, size, error
 
 
 def _level(before: Curve, after: Curve) -> tuple[float, float]:
