@@ -7,7 +7,28 @@ from collections.abc import Iterable, Mapping
 
 from marin import Accelerator
 from marin.errors import BadField
+from marin.training.costs import Costs
 from marin.training.model import ModelShape
+
+
+def must_suit_machines(
+    called: str,
+    costs: Costs,
+    batches: Mapping[int, int],
+    accelerators: Iterable[Accelerator],
+    sequences_per_device: int | None,
+) -> None:
+    """Check that a training fits each of the accelerators that it may run on. batches: first step → sequences.
+
+    Raises BadField.
+    """
+    accelerators = tuple(accelerators)
+    must_split(called, costs.model, costs.tensor, accelerators)
+    for accelerator in accelerators:
+        must_share_batches(called, batches, accelerator, costs.tensor)
+        must_spread(called, costs.model, accelerator, costs.tensor)
+        must_fit_memory(called, costs.memory_bytes, accelerator)
+    must_make_microbatches(called, batches, sequences_per_device, accelerators, costs.tensor)
 
 
 def must_share_batches(called: str, batches: Mapping[int, int], accelerator: Accelerator, tensor: int) -> None:

@@ -25,15 +25,16 @@ from marin import (
 from marin.data.by_step import active_within
 from marin.data.mixture import source_name
 from marin.data.order_spec import order_of as order_of
-from marin.errors import BadField, InputError, UnreadableCheckpoint
+from marin.errors import BadField, InputError, NonFiniteLoss, UnreadableCheckpoint
 from marin.training.costs import Costs
 from marin.training.lora import LoRA
 from marin.training.model import ModelShape, Precision, Recompute
 from marin.training.optimizer import Optimizer
 from marin.training.schedule import Schedule
 from operators.checkpoint_artifact import artifact_of
+from operators.early_end import EarlyEnd, keep_last_good
 from operators.lora_checks import must_adapt, only_at_its_end
-from operators.machines import must_fit_memory, must_make_microbatches, must_share_batches, must_split, must_spread
+from operators.machines import must_suit_machines
 from operators.on_hosts import train_on
 from operators.pretrained_model import FolderModel, PretrainedModel
 from operators.start import Fork, OptimizerState, WarmStart
@@ -62,7 +63,7 @@ class Train(ExecutorStep[Checkpoint], op="train", uses_accelerator=True):
     batch has fewer sequences than there are chips, or when activations do not fit on one chip. sequences_per_device:
     the sequences that a chip, or a group of ``tensor`` chips, works on at once (micro-batches); None for its share of
     the batch. lora: adapters to train instead of the weights of ``start``; the run merges them into the weights at its
-    end.
+    end. early_end: lets the run end early, and say so, instead of failing when it diverges; None for failing.
 
     Output: the final checkpoint (marin.training.checkpoint), with samples.jsonl if the watch has prompts. ``kept/``
     holds the checkpoints for milestones, keep_every and keep_at. A run that began from another run's checkpoint writes
@@ -91,6 +92,7 @@ class Train(ExecutorStep[Checkpoint], op="train", uses_accelerator=True):
     watch: Watch | None = since(2, default=None)
     gates: tuple[ExecutorStep[Report], ...] = since(2, default=())
     lora: LoRA | None = since(3, default=None)
+    early_end: EarlyEnd | None = since(4, default=None)
     checkpoint_every: int = execution(default=1000)
     checkpoint_minutes: float | None = execution(default=30.0)
     keep_every: int | None = execution(default=None)
@@ -203,6 +205,8 @@ class Train(ExecutorStep[Checkpoint], op="train", uses_accelerator=True):
         from marin.training.process import Listeners
         from marin.training.spec import PROFILE
 
+        if self.early_end is not None and (cut := self.early_end.when_cut(ctx, self.start)) is not None:
+            return cut
         spec = self._spec(ctx)
         saved = ctx.state / (checkpoint.RESUMABLE if self.lora is None else checkpoint.MERGED)
         published: set[int] = set()
@@ -223,20 +227,20 @@ class Train(ExecutorStep[Checkpoint], op="train", uses_accelerator=True):
                 ctx.publish(self.at(done), artifact_of(source), source)
                 published.add(done)
 
-        accelerator = ctx.accelerator is not None
         listeners = Listeners(
             step=lambda done, loss: ctx.progress(done, self.end_step, "steps", note=f"loss {loss:.3f}"),
             checkpoint=on_checkpoint,
             note=ctx.note,
             printed=lambda line: ctx.log(f"trainer: {line}"),
         )
-        timings = ctx.on_hosts(
-            lambda host: train_on(host, spec=spec, accelerator=accelerator, listeners=listeners),
-            functools.partial(train_on, spec=spec, accelerator=accelerator),
-        )
-        ctx.log(
-            f"imported in {timings.imported:.1f} s, began at step {timings.began_at} {timings.prepared:.1f} s later"
-        )
+        train_here = functools.partial(train_on, spec=spec, accelerator=ctx.accelerator is not None)
+        try:
+            timings = ctx.on_hosts(lambda host: train_here(host, listeners=listeners), train_here)
+        except NonFiniteLoss as error:
+            if self.early_end is None:
+                raise
+            return keep_last_good(ctx, saved, error)
+        ctx.log(f"imported in {timings.imported:.1f} s, began at step {timings.began_at} in {timings.prepared:.1f} s")
         for done in checkpoint.complete_steps(saved):
             if done in spec.keep_steps or done == self.end_step:
                 keep(done)
@@ -253,14 +257,13 @@ class Train(ExecutorStep[Checkpoint], op="train", uses_accelerator=True):
                 f"{self.called()}: block is {self.block:,} sequences, but the whole run has only {sequences:,}, so a "
                 "mixture would never be exact; lower block"
             )
-        active = active_within(self.batch.at, self.first_step, self.end_step)
-        accelerators, each = self.resources.accelerators, self.sequences_per_device
-        must_split(self.called(), self.model, self.tensor, accelerators)
-        for accelerator in accelerators:
-            must_share_batches(self.called(), active, accelerator, self.tensor)
-            must_spread(self.called(), self.model, accelerator, self.tensor)
-            must_fit_memory(self.called(), self.costs.memory_bytes, accelerator)
-        must_make_microbatches(self.called(), active, each, accelerators, self.tensor)
+        must_suit_machines(
+            self.called(),
+            self.costs,
+            active_within(self.batch.at, self.first_step, self.end_step),
+            self.resources.accelerators,
+            self.sequences_per_device,
+        )
 
     def _check_start(self, start: WarmStart | Fork) -> None:
         source = start.checkpoint
@@ -344,6 +347,7 @@ class Train(ExecutorStep[Checkpoint], op="train", uses_accelerator=True):
             tensor=self.tensor if chips is not None else 1,
             sequences_per_device=self.sequences_per_device,
             lora=self.lora,
+            save_start=self.early_end is not None,
         )
 
 

@@ -91,7 +91,7 @@ def measure_bare(spec: TrainingSpec, first: int = FIRST) -> tuple[float, float]:
 
     from marin.training.levanter_model import build_model
     from marin.training.levanter_optimizer import averaging, build_optimizer
-    from marin.training.levanter_run import POLICIES
+    from marin.training.trainer import POLICIES
 
     config = TrainerConfig(
         id="bare", seed=0, mp=jmp.get_policy(POLICIES[spec.precision]), model_averaging=averaging(spec.optimizer),

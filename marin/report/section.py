@@ -86,7 +86,15 @@ class Difference:
     arm: str = ""
 
 
-type Cell = str | Interval | Share | Difference
+@dataclass(frozen=True)
+class Shade:
+    """A cell of a heat map. depth: how dark it is, from 0 to 1."""
+
+    text: str
+    depth: float
+
+
+type Cell = str | Interval | Share | Difference | Shade
 
 
 @dataclass(frozen=True)

@@ -6,23 +6,13 @@ A training has a process of its own (marin.training.main), because Levanter keep
 # pyright: basic
 from __future__ import annotations
 
-import dataclasses
-import functools
 import json
-import logging
 import time
 from collections.abc import Mapping
 from typing import Any
 
-import haliax
 import jax
-import jax.numpy as jnp
-import jmp
-import levanter.tracker
-from levanter.models.loss import next_token_loss_weight
-from levanter.tracker.tracker import NoopConfig, Tracker
-from levanter.tracker.tracker_fns import defer_tracker_for_jit
-from levanter.trainer import DEFAULT_JAX_CONFIG, Trainer, TrainerConfig
+from levanter.trainer import Trainer
 
 from marin.data.mixture import BatchSchedule, Interpolation, Mixture, Shuffle, Stages
 from marin.data.order_spec import OrderSpec
@@ -30,29 +20,26 @@ from marin.data.token_store import TokenStore
 from marin.errors import NonFiniteLoss, Preempted
 from marin.store.files.directory import Directory
 from marin.training import checkpoint, course
-from marin.training.adapters import frozen
 from marin.training.agreement import Agreement, Request
 from marin.training.batches import Batches
 from marin.training.bucket_address import find_buckets
-from marin.training.chips import mesh_config
 from marin.training.costs import Costs
 from marin.training.finite import non_finite_arrays, write_arrays
 from marin.training.initial_state import InitialState
-from marin.training.levanter_optimizer import GRADIENT_NORM, UPDATE_NORM, averaging, build_optimizer, rate_used
+from marin.training.levanter_optimizer import GRADIENT_NORM, UPDATE_NORM, rate_used
 from marin.training.merging import save_merged
 from marin.training.metrics import MetricsLog, non_finite
-from marin.training.model import Precision
-from marin.training.processes import join, leave
+from marin.training.processes import leave
 from marin.training.profiling import Profile
 from marin.training.rebuilding import replayed, with_rebuilt_optimizer
 from marin.training.saving import COMMIT_SECONDS, Emit, Saving
 from marin.training.settings import changes, machine, settings
 from marin.training.spec import TrainingSpec, to_json
 from marin.training.tracking import Track, tracking
+from marin.training.trainer import Captured, make_trainer
 from marin.training.transfer import describe
 from marin.training.watching import Watching
 
-POLICIES = {Precision.FLOAT32: "f32", Precision.BFLOAT16: "params=float32,compute=bfloat16,output=float32"}
 WARM_START, RESUMES = "warm_start.json", "resumes.jsonl"
 
 
@@ -66,8 +53,8 @@ def train(spec: TrainingSpec, emit: Emit) -> None:
     """
     started = time.monotonic()
     find_buckets()
-    captured = _Captured()
-    trainer = _trainer(spec, captured)
+    captured = Captured()
+    trainer = make_trainer(spec, captured)
     with trainer:
         run = _Run(spec, trainer, captured, emit)
         state, logs = run.prepare()
@@ -96,92 +83,8 @@ def _notes_alone(emit: Emit) -> Emit:
     return tell
 
 
-class _Trainer(Trainer):
-    """Levanter's Trainer, whose compiled step returns the values that the optimizer logs.
-
-    Levanter itself sends these values by host callbacks, which are slow and keep the compiled program out of JAX's
-    cache.
-    """
-
-    def _train_step(self, state: Any, batch: Any, batch_kwargs: Any, _no_hooks: bool = False) -> Any:
-        if self.config.microbatch_size is not None:
-            batch_kwargs = {**batch_kwargs, "weight_per_sequence": _weight_per_sequence(*batch)}
-        with defer_tracker_for_jit() as logged:
-            result = super()._train_step(state, batch, batch_kwargs, _no_hooks=_no_hooks)
-        arrays = {name: held for name, held in logged.items() if isinstance(held, jax.Array)}
-        return dataclasses.replace(result, loss_metrics={**result.loss_metrics, **arrays})
-
-
-def _sequences(example: Any) -> int:
-    return example.tokens.resolve_axis("batch").size
-
-
-def _weight_per_sequence(example: Any) -> Any:
-    """Return the mean loss weight of a sequence in the batch, or 1 / sequences if no token has weight (loss 0)."""
-    position = example.tokens.resolve_axis("position")
-    weight = next_token_loss_weight(position, example.loss_weight).sum().scalar()
-    return jnp.where(weight == 0, 1, weight) / _sequences(example)
-
-
-class _Captured(Tracker):
-    """A tracker that holds the values of the current step, for marin's own metrics."""
-
-    name = "captured"
-
-    def __init__(self) -> None:
-        self.values: dict[str, Any] = {}
-
-    def log(self, metrics: Any, *, step: int | None, commit: bool | None = None) -> None:
-        self.values.update(metrics)
-
-    def log_hyperparameters(self, hparams: Any) -> None: ...
-    def log_summary(self, metrics: Any) -> None: ...
-    def log_artifact(self, artifact_path: Any, *, name: str | None = None, type: str | None = None) -> None: ...
-    def finish(self) -> None: ...
-
-
-def _trainer(spec: TrainingSpec, captured: _Captured) -> Trainer:
-    # This logger warns of every static field of a model when Levanter reads a checkpoint.
-    logging.getLogger("levanter.tensorstore_serialization").setLevel(logging.ERROR)
-    for name, setting in DEFAULT_JAX_CONFIG.items():
-        jax.config.update(name, setting)
-    if spec.compiled is not None:
-        jax.config.update("jax_compilation_cache_dir", spec.compiled)
-        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.2)
-        jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
-    config = TrainerConfig(
-        id="run",
-        seed=spec.seed,
-        mp=jmp.get_policy(POLICIES[spec.precision]),
-        model_averaging=averaging(spec.optimizer),
-        tracker=NoopConfig(),
-        num_train_steps=spec.end_step,
-        load_checkpoint=False,
-        log_jaxprs=False,
-        log_xla_hlo=False,
-        crash_on_nan=False,  # marin's own error names the step and the remedy
-        crash_on_inf=False,
-        mesh=mesh_config(spec.tensor),
-        per_device_parallelism=spec.sequences_per_device or -1,
-    )
-    join(spec.process)
-    levanter.tracker.set_global_tracker(captured)
-
-    def loss(model: Any, *inputs: Any, key: Any = None, weight_per_sequence: Any = None, **_: Any) -> Any:
-        (example,) = inputs
-        model = model if spec.lora is None else frozen(model)
-        loss_of = functools.partial(model.compute_next_token_loss, key=key, logsumexp_weight=spec.optimizer.z_loss)
-        if weight_per_sequence is None:
-            return loss_of(example)
-        # Levanter takes the mean over micro-batches. A mean of micro-batch means would count a token for more if few
-        # other tokens in its micro-batch have a weight.
-        return loss_of(example, reduction=haliax.sum) / (weight_per_sequence * _sequences(example))
-
-    return _Trainer(config, build_optimizer(spec.optimizer, spec.schedule), loss, add_default_hooks=False)
-
-
 class _Run:
-    def __init__(self, spec: TrainingSpec, trainer: Trainer, captured: _Captured, emit: Emit) -> None:
+    def __init__(self, spec: TrainingSpec, trainer: Trainer, captured: Captured, emit: Emit) -> None:
         self._spec, self._trainer, self._captured, self._emit = spec, trainer, captured, emit
         self._state_directory = Directory(spec.state)
         self._costs = Costs(
@@ -251,6 +154,9 @@ class _Run:
         spec, watching = self._spec, Watching(self._spec, self._trainer)
         agreement = Agreement(spec.checkpoint_minutes)
         first = int(state.step)
+        if spec.save_start and not self._saving.complete_steps():
+            texts = {name: log.text() for name, log in logs.items()}
+            self._saving.begin(state, self._facts(first, None), texts)
         profile = Profile(spec, lambda text: self._emit("note", text=text), leads=self._leads)
         profile.before(first)
         before, paused = time.monotonic(), 0.0
@@ -345,14 +251,18 @@ class _Run:
         }
 
     def _save(self, info: Any, logs: Mapping[str, MetricsLog]) -> None:
-        spec, step = self._spec, info.step + 1
         if found := non_finite_arrays(info.state.saveable_state):
             what = f"the update left {write_arrays(found)}"
             raise self._diverged(info.step, what, float(rate_used(info.state.opt_state)))
-        facts = checkpoint.Facts(
+        texts = {name: log.text() for name, log in logs.items()}
+        self._saving.begin(info.state, self._facts(info.step + 1, info.loss), texts)
+
+    def _facts(self, step: int, loss: float | None) -> checkpoint.Facts:
+        spec = self._spec
+        return checkpoint.Facts(
             step=step,
             tokens=self._schedule.tokens(spec.lengths or spec.seq_len, 0, step),
-            loss=info.loss,
+            loss=loss,
             model=spec.model,
             vocabulary=spec.vocabulary,
             averaged=spec.optimizer.ema is not None,
@@ -363,7 +273,6 @@ class _Run:
             before=spec.before,
             lora=spec.lora,
         )
-        self._saving.begin(info.state, facts, {name: log.text() for name, log in logs.items()})
 
 
 def _batches(spec: TrainingSpec, trainer: Trainer) -> tuple[Batches, BatchSchedule]:

@@ -133,6 +133,7 @@ class TrainingSpec:
     # Sequences that a device, or group of ``tensor`` devices, processes at once; None for its whole share of the batch.
     sequences_per_device: int | None = None
     lora: LoRA | None = None  # the adapters to train, None to train the model's own weights
+    save_start: bool = False  # whether to save the weights before the first step, so that a good checkpoint exists
 
 
 def to_json(spec: TrainingSpec) -> str:

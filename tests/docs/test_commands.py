@@ -578,16 +578,17 @@ def test_the_commands_of_a_page_run(page: str, made: Lab, tmp_path: Path, reques
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_the_commands_about_a_project_of_ones_own_run(made: Lab, tmp_path: Path) -> None:
-    """What was trained for one experiment is not trained again for the next."""
+    """One store holds the outputs of all of them."""
     lab = made.copied(tmp_path / "marin")
     lab.home = tmp_path / "home"
     lab.home.mkdir()
     for page, of in OF_A_PROJECT.items():
         runs_as_given(lab, of, GIVEN[page])
     assert lab.folder == tmp_path / "my_project"
-    (compared,) = (lab.folder / "store/compare").glob("sweep-*")
-    assert json.loads((compared / "report.json").read_text())["runs"] == {"lr 0.002": 2, "lr 0.005": 2}
-    assert len(list((lab.folder / "store/train").iterdir())) == 5, "the run of the first experiment was made again"
+    (swept,) = (lab.folder / "store/sweep").glob("sweep-*")
+    points = json.loads((swept / "report.json").read_text())["points"]
+    assert [(each["point"], sorted(each["runs"])) for each in points] == [([0.002], ["0", "1"]), ([0.005], ["0", "1"])]
+    assert len(list((lab.folder / "store/train").iterdir())) == 6, "two of the first experiment, and four"
 
 
 @pytest.mark.slow

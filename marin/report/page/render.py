@@ -28,6 +28,7 @@ from marin.report.section import (
     Image,
     Interval,
     Section,
+    Shade,
     Share,
     Table,
     Tag,
@@ -37,6 +38,7 @@ from marin.store.layout import slug
 from marin.store.numbers import counted, write_duration
 
 COLOURS = 6  # different colours for arms on the page
+DARKEST = 55  # percent of colour in a heat map's best cell, on which text stays readable
 
 
 def render(page: ExperimentPage, head: str = "") -> str:
@@ -176,7 +178,7 @@ LONG = 28  # characters; longer texts wrap
 NUMBER = re.compile(r"[+\-−±<>≈≤]?\s?\d[\d,.\s]*(e[+\-−]?\d+)?\s?(%|[kKMBT]|[a-zA-Zµ]{1,3})?(\s?±\s?[\d.e\-−]+)?\*?")
 NOTHING = ("", "—", "–")
 UNKNOWN = "–"
-DRAWN = ("interval", "share", "difference")  # kinds of columns
+DRAWN = ("interval", "share", "difference", "shade")  # kinds of columns
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -266,6 +268,8 @@ def _drawn(cell: Cell, kind: str, about: Column, axes: dict[str, _Axis]) -> Draw
             low, high = sorted((0.0, cell.value))
             places = f"--a:{_at(low, axis)};--b:{_at(high, axis)};--z:{_at(0.0, axis)}"
             return DrawnCell(kind="difference", text=signed(cell.value, about.digits), places=places, arm=cell.arm)
+        case Shade():
+            return DrawnCell(kind="shade", text=cell.text, places=f"--depth:{DARKEST * cell.depth:.0f}%")
         case Tag():
             return DrawnCell(kind=f"told tone-{cell.tone.value}", text=cell)
         case Bold():
