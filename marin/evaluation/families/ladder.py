@@ -12,6 +12,7 @@ from typing import Any
 from marin.errors import NothingScored
 from marin.evaluation.families import law, sizes
 from marin.evaluation.families.backtest import Backtest, of_loss
+from marin.evaluation.families.in_flops import in_flops
 from marin.evaluation.families.law import LEAST_RUNGS, PowerLaw, Range
 from marin.evaluation.families.tasks import task_report
 from marin.evaluation.metric_names import measure_of, task_of
@@ -80,7 +81,9 @@ def ladder_report(runs: Sequence[Run], asked: Asked) -> tuple[dict[str, Any], li
         for of_task in made["tasks"].values()
         for name, found in of_task.items()
     ]
-    made |= {"verdict": verdict, "answer": answer, "more": more}
+    named = len(recipes) > 1
+    notes = [f"{f'{each.name}: ' if named else ''}{sentence}" for each in recipes for sentence in each.notes()]
+    made |= {"verdict": verdict, "answer": answer, "more": more, "notes": notes}
     return made, [answer, *more]
 
 
@@ -126,7 +129,7 @@ class _Recipe:
         if not self.law.falls:
             return "the loss does not fall with compute", above
         if not self.backtest.holds:
-            return f"the backtest misses. {_backtest_in_words(self.backtest)}".rstrip("."), above
+            return "the backtest misses its interval", above
         if fmean(self.losses[-1]) in self.prediction:
             return "the interval at the target holds the loss of the largest rung, so no gain is shown", above
         return "", above
@@ -171,15 +174,15 @@ class _Recipe:
             "sizes": self.sizes,
         }  # fmt: skip
 
-    def told(self) -> list[str]:
-        """Return sentences on the curve, the backtest and how far the target lies beyond."""
+    def backtested(self) -> list[str]:
+        return [] if self.backtest is None else [_backtest_in_words(self.backtest)]
+
+    def notes(self) -> list[str]:
+        """Return sentences on the curve, and on how far the target lies beyond."""
         if self.law is None or self.prediction is None:
             return []
         far, spent = self.asked.target / self.compute[-1], sum(run.flops for run in self.runs) / self.asked.target
-        said: list[str] = []
-        if self.backtest is not None and "backtest misses" not in self.doubt[0]:
-            said.append(_backtest_in_words(self.backtest))
-        said += [
+        said = [
             f"The target is {_times(far)} the largest rung; all runs took {_times(spent)} its FLOPs.",
             f"Fitted curve: {self.law.e:.4g} + {self.law.a:.4g} · (C / {in_flops(self.law.middle)})^−"
             f"{self.law.alpha:.3g}. Rungs lie {100 * self.law.noise:.2g} % around it (standard deviation).",
@@ -193,25 +196,21 @@ class _Recipe:
             )
         return said
 
-    def help(self, runs: int) -> str:
-        """Return which rung would help, and its cost."""
-        return _help(self, self.doubt[1], runs, self.asked)
-
 
 def _one(recipe: _Recipe, asked: Asked) -> tuple[str, str, list[str]]:
     """Return the verdict in a word, the answer in a sentence, and further sentences."""
     reason = recipe.doubt[0]
     unit, there = measure_of(asked.primary), f"at {in_flops(asked.target)} FLOPs"
     if reason:
-        more = [recipe.help(len(recipe.rungs[-1]))]
+        more = [_help([recipe], recipe.doubt[1], asked)]
         if recipe.prediction is not None:
             more.append(f"The fit alone says {_ranged(recipe.prediction)} {unit} {there}.")
-        return "INCONCLUSIVE", f"INCONCLUSIVE: {reason}.", [*more, *recipe.told()]
+        return "INCONCLUSIVE", f"INCONCLUSIVE: {reason}.", [*more, *recipe.backtested()]
     assert recipe.prediction is not None
     return (
         "PREDICTED",
         f"PREDICTED: {task_of(asked.primary)} {_ranged(recipe.prediction)} {unit} {there}.",
-        recipe.told(),
+        recipe.backtested(),
     )
 
 
@@ -219,10 +218,10 @@ def _two(one: _Recipe, other: _Recipe, asked: Asked) -> tuple[dict[str, Any], st
     """As ``_one``, for two recipes; first what report.json holds of the pair."""
     there = f"at {in_flops(asked.target)} FLOPs"
     doubts = [f"{each.name}: {each.doubt[0]}" for each in (one, other) if each.doubt[0]]
-    runs = len(one.rungs[-1])
-    told = [f"{each.name}: {sentence}" for each in (one, other) for sentence in each.told()]
+    helped = max((one, other), key=lambda each: (bool(each.doubt[0]), each.doubt[1])).doubt[1]
+    help_ = _help([one, other], helped, asked)
+    told = [f"{each.name}: {sentence}" for each in (one, other) for sentence in each.backtested()]
     if one.law is None or other.law is None:
-        help_ = _help(one, one.doubt[1], runs, asked, recipes=2)
         return {"difference": None, "crossings": []}, "INCONCLUSIVE", f"INCONCLUSIVE: {doubts[0]}.", [help_, *told]
     apart = law.difference(one.law, other.law, asked.target)
     low = min(one.compute[0], other.compute[0])
@@ -236,16 +235,15 @@ def _two(one: _Recipe, other: _Recipe, asked: Asked) -> tuple[dict[str, Any], st
         ],
     }
     better, worse = (other, one) if apart.value < 0 else (one, other)
-    ends = sorted((abs(apart.low), abs(apart.high)))
+    ends = (apart.low, apart.high) if apart.value < 0 else (-apart.high, -apart.low)
     shown = not apart.low <= 0 <= apart.high
     crossing = _crossing(one, other, cross, asked)
     said = (
-        f"{better.name} − {worse.name} {there}: {-abs(apart.value):+.3g} {measure_of(asked.primary)} (95 % interval "
-        f"{-ends[1]:+.3g} to {-ends[0] if shown else ends[0]:+.3g})"
-    ).replace("-", "−")
+        f"{better.name} − {worse.name} {there}: {_signed(-abs(apart.value))} {measure_of(asked.primary)} (95 % interval "
+        f"{_signed(ends[0])} to {_signed(ends[1])})"
+    )
     if doubts or not shown:
         reason = "; ".join(doubts) or f"neither recipe is shown to be better {there}"
-        help_ = _help(one, (one if one.doubt[0] else other).doubt[1], runs, asked, recipes=2)
         return pair, "INCONCLUSIVE", f"INCONCLUSIVE: {reason}.", [help_, f"{said}.", crossing, *told]
     return pair, "BETTER", f"BETTER: {better.name} is predicted to win. {said}.", [crossing, *told]
 
@@ -264,13 +262,16 @@ def _crossing(one: _Recipe, other: _Recipe, cross: Sequence[float], asked: Asked
     )
 
 
-def _help(recipe: _Recipe, flops: float, runs: int, asked: Asked, recipes: int = 1) -> str:
+def _help(recipes: Sequence[_Recipe], flops: float, asked: Asked) -> str:
+    """Return which rung would help, its cost, and how narrow the interval would become."""
     wanted = float(f"{flops:.2g}")
-    count = runs * recipes
+    count = sum(len(recipe.rungs[-1]) for recipe in recipes)
     cost = None if asked.accelerator is None else training_cost(wanted * count, asked.accelerator)
     costs = f"; about {cost:,.0f} chip-hours of {asked.accelerator}" if cost is not None else ""
-    expected = ""
-    if recipe.law is not None and recipe.law.falls and recipe.prediction is not None and recipes == 1:
+    expected, recipe = "", recipes[0]
+    if recipe.backtest is not None and not recipe.backtest.holds:
+        expected = " It tells whether the curve bends, or the largest rung alone is off: look at its learning rate."
+    elif recipe.law is not None and recipe.law.falls and len(recipes) == 1:
         after = recipe.law.with_rung(wanted).predicted(asked.target)
         half = (after.high - after.low) / 2 / after.value
         expected = f" If it lies on the curve, the interval at the target becomes about ± {100 * half:.2g} %."
@@ -284,22 +285,20 @@ def _backtest_in_words(found: Backtest) -> str:
     inside = "inside the interval" if found.holds else "outside of the interval"
     return (
         f"Backtest: from the smaller rungs, {in_flops(found.compute)} FLOPs were predicted at "
-        f"{_ranged(found.predicted)} and reached {found.measured:.4g}: error {100 * found.error:+.2g} %, {inside}."
-    ).replace("error -", "error −")
+        f"{_ranged(found.predicted)} and reached {found.measured:.4g}: error {_signed(100 * found.error, 2)} %, {inside}."
+    )
 
 
 def _ranged(found: Range) -> str:
     return f"{found.value:.4g} (95 % interval {found.low:.4g} to {found.high:.4g})"
 
 
+def _signed(value: float, digits: int = 3) -> str:
+    return f"{value:+.{digits}g}".replace("-", "−")
+
+
 def _times(value: float) -> str:
     return f"{value:,.0f} times" if value >= 10 else f"{value:.2g} times"
-
-
-def in_flops(value: float) -> str:
-    """Return "1e19", "2.5e19"."""
-    mantissa, _, exponent = f"{value:.1e}".partition("e")
-    return f"{mantissa.removesuffix('.0')}e{int(exponent)}"
 
 
 def _names(runs: Sequence[Run]) -> list[str]:

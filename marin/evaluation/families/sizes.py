@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -69,12 +69,12 @@ class SizesLaw:
             found = np.log(_law(theta, x, y)) - target
             return found if height is None else np.append(found, math.log(_law(theta, *there)) - height)
 
-        def slopes(theta: Floats, height: float | None) -> Floats:
+        def slopes(theta: Floats, height: float | None) -> Any:
             found = _slopes(theta, x, y)
             return found if height is None else np.vstack([found, _slopes(theta, *map(np.atleast_1d, there))])
 
         def squares(height: float | None, start: Floats) -> tuple[float, Floats]:
-            found = least_squares(rest, start, slopes, bounds=LIMITS, args=(height,))
+            found = least_squares(rest, start, jac=cast(Any, slopes), bounds=LIMITS, args=(height,))
             return 2 * float(found.cost), found.x
 
         least, best = squares(None, np.clip(self._logs(), *LIMITS))
