@@ -28,6 +28,7 @@ ANSWERED_BY: dict[str, dict[str, tuple[str, ...]]] = {
         "a space at the end": ("bpb/",),
     },
     "exp600_phoenix": {"training": ("held-out loss, first 2,000 steps", "held-out loss, the 8,000 after them")},
+    "exp646_ladder": {"ladder": ()},
     "exp784_hq_anneal": {"verdict": ()},
     "exp820_flan_anneal": {"verdict": ()},
     "exp898_raccoon": {"training": ("growth of the loss", "norm of lm_head at the end")},
@@ -105,6 +106,8 @@ def sentence(report: dict[str, Any], rows: tuple[str, ...]) -> str:
 
     A ± is half of a 95 % interval.
     """
+    if isinstance(report.get("answer"), str):  # of a family of runs
+        return " ".join([report["answer"], *report["more"][:1]])
     if not rows:
         candidates = report.get("candidates", {}).values()
         return " ".join(each["sentence"] for each in candidates) or f"{report['verdict'].partition('. ')[0]}."
