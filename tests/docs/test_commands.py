@@ -141,6 +141,15 @@ def with_new_text(lab: Lab) -> None:
     (lab.folder / "microanneal.py").write_text(source.replace("/data/", f"{lab.folder}/text/"))
 
 
+def with_ladder(lab: Lab) -> None:
+    """The page reads two folders below /data."""
+    for name in ("text", "held_out"):
+        (lab.folder / "ladder" / name).mkdir(parents=True)
+        (lab.folder / "ladder" / name / "a.txt").write_text(f"some text of {name}, and some more of it")
+    source = (ROOT / "docs/howto/ladder.py").read_text()
+    (lab.folder / "ladder.py").write_text(source.replace("/data/", f"{lab.folder}/ladder/"))
+
+
 def with_suite(lab: Lab) -> None:
     """Of the text that the trainings of the lab read, one document is an item."""
     if not any(lab.folder.glob("store/train/*")):
@@ -352,6 +361,7 @@ TABLE: dict[str, Page] = {
         fills={"EXPERIMENT [TRAINING]": "inspect_batches.py small"},
         before={"marin run inspect_batches.py --only batches": with_topics},
     ),
+    "howto/ladder.md": Page(before={"marin run ladder.py --dry-run": with_ladder}),
     "howto/microanneal.md": Page(
         instead={ANNEAL: (COOLDOWN, "")}, before={"marin run microanneal.py --dry-run": with_new_text}
     ),

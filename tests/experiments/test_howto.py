@@ -118,6 +118,7 @@ def test_every_file_beside_a_page_runs_below() -> None:
         "change_a_run",
         "run_health",
         "tpu_slices",
+        "ladder",
         "mixtures",
         "microanneal",
         "contamination",
@@ -282,6 +283,21 @@ def test_shares_by_tokens_are_gone_over_to_evenly_and_shown_before(tmp_path: Pat
     assert {row["name"]: row["drawn"] for row in after["draws"]["total"]} == drawn
     assert [row["sources"].get("papers", 0) for row in rows[:4]] == [0, 0, 0, 0]
     assert any("over 2 steps" in str(row) for row in rows)
+
+
+@pytest.mark.slow
+def test_a_ladder_predicts_with_a_backtest(tmp_path: Path) -> None:
+    file = given("ladder", tmp_path)
+    (tmp_path / "data/held_out").mkdir()
+    for number, text in enumerate(real_texts("stdlib")[:60]):
+        folder = "held_out" if number % 6 == 0 else "text"
+        (tmp_path / f"data/{folder}/{number}.txt").write_text(text)
+    assert "ran" in told(tmp_path, sys.executable, file.name, "--backend", "inline")
+    (report,) = (tmp_path / "store/ladder").glob("*/report.json")
+    found = json.loads(report.read_text())["recipes"]["recipe"]
+    assert len(found["rungs"]) == 5
+    assert found["backtest"]["measured"] == found["rungs"][-1]["mean"]
+    assert found["prediction"]["low"] <= found["prediction"]["value"] <= found["prediction"]["high"]
 
 
 @pytest.mark.parametrize("page", sorted(PAGES.glob("*.md")), ids=lambda page: page.stem)
