@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from enum import Enum
 from typing import Any, cast, overload
 
@@ -40,20 +40,40 @@ class Shuffle(Enum):
     SPLITMIX = "splitmix"
 
 
+type ReadShares = Callable[[Any, str], Mapping[str, float]]
+
+
 class Stage[S]:
     """One stage of a run: a mixture, or an Interpolation to a mixture."""
 
 
 class Mix[S](Stage[S]):
-    """A mixture whose shares are known now or once its sources' tokens are counted: Mixture, ByTokens, Blended."""
+    """A mixture whose shares are known now or later: Mixture, ByTokens, Blended, Searched (marin.data.searched)."""
 
     @property
     @abstractmethod
     def sources(self) -> tuple[S, ...]: ...
 
+    @property
+    def counted(self) -> frozenset[S]:
+        """Return the sources whose token counts decide shares."""
+        return frozenset()
+
+    @property
+    def reports(self) -> frozenset[Hashable]:
+        """Return the steps whose outputs hold shares."""
+        return frozenset()
+
+    def looked_up(self, read: ReadShares) -> Mix[S]:
+        """Return the mixture with the shares that reports hold. read: (report, mixture's name) → shares by source name."""
+        return self
+
     @abstractmethod
     def resolved(self, tokens: Mapping[S, int]) -> Mixture[S]:
-        """Return the mixture with known shares. tokens: of each source whose count decides shares."""
+        """Return the mixture with known shares. tokens: of each source whose count decides shares.
+
+        Raises BadField for a report whose shares were not looked up.
+        """
 
 
 @value("mixture")
@@ -107,6 +127,10 @@ class ByTokens[S](Mix[S]):
     def sources(self) -> tuple[S, ...]:
         return tuple(self.times)
 
+    @property
+    def counted(self) -> frozenset[S]:
+        return frozenset(self.times)
+
     def resolved(self, tokens: Mapping[S, int]) -> Mixture[S]:
         """Return the mixture. tokens: of each source. Raises BadField for a missing count, StarvedSource for 0."""
         for source in self.times:
@@ -121,16 +145,27 @@ class ByTokens[S](Mix[S]):
 
 @value("blended")
 class Blended[S](Mix[S]):
-    """A mixture of mixtures with at least one ByTokens among them, made by ``blend`` and ``nested``.
+    """A mixture of mixtures, at least one with unknown shares, made by ``blend`` and ``nested``.
 
     shares: of each part. They sum to 1.
     """
 
-    shares: Mapping[Mixture[S] | ByTokens[S], float]
+    shares: Mapping[Mix[S], float]
 
     @property
     def sources(self) -> tuple[S, ...]:
         return tuple(dict.fromkeys(source for part in self.shares for source in part.sources))
+
+    @property
+    def counted(self) -> frozenset[S]:
+        return frozenset(source for part in self.shares for source in part.counted)
+
+    @property
+    def reports(self) -> frozenset[Hashable]:
+        return frozenset(report for part in self.shares for report in part.reports)
+
+    def looked_up(self, read: ReadShares) -> Mix[S]:
+        return _combined((share, part.looked_up(read)) for part, share in self.shares.items())
 
     def resolved(self, tokens: Mapping[S, int]) -> Mixture[S]:
         """Return the mixture with known shares. Raises the same errors as ``ByTokens.resolved``."""
@@ -156,7 +191,7 @@ def nested(groups: Mapping[Any, float]) -> Mix[Any]:
     themselves. Raises BadField.
     """
     for group, weight in groups.items():
-        if not isinstance(group, Mixture | ByTokens | Blended):
+        if not isinstance(group, Mix):
             raise BadField(
                 f"nested: {source_name(group)} is not a mixture; write mixture({{…: 1.0}}) around a single source"
             )
@@ -176,7 +211,7 @@ def blend(*parts: tuple[float, Mix[Any]]) -> Mix[Any]:
     if any(isinstance(share, bool) or not math.isfinite(share) or share <= 0 for share, _ in parts):
         raise BadField(f"blend: the shares are {[share for share, _ in parts]}, wanted positive numbers")
     for _, part in parts:
-        if not isinstance(part, Mixture | ByTokens | Blended):  # pyright: ignore[reportUnnecessaryIsInstance]
+        if not isinstance(part, Mix):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise BadField(f"blend: {part!r} is not a mixture; write mixture({{…: 1.0}}) around a single source")
     total = math.fsum(share for share, _ in parts)
     if abs(total - 1) > 1e-9:
@@ -191,17 +226,17 @@ def _named(mix: Any) -> str:
 def _combined(parts: Iterable[tuple[float, Mix[Any]]]) -> Mix[Any]:
     """Merge all parts with known shares into one, so that the nesting of groups does not change the identity."""
     known: list[tuple[float, Mixture[Any]]] = []
-    counted: dict[ByTokens[Any], float] = {}
+    late: dict[Mix[Any], float] = {}
     for share, part in parts:
         for inner, of_it in part.shares.items() if isinstance(part, Blended) else ((part, 1.0),):
-            if isinstance(inner, ByTokens):
-                counted[inner] = counted.get(inner, 0.0) + share * of_it
-            elif isinstance(inner, Mixture):
+            if isinstance(inner, Mixture):
                 known.append((share * of_it, inner))
-    if not counted:
+            else:
+                late[inner] = late.get(inner, 0.0) + share * of_it
+    if not late:
         return _flat(known)
-    total = math.fsum([*(share for share, _ in known), *counted.values()])
-    shares: dict[Mixture[Any] | ByTokens[Any], float] = {part: share / total for part, share in counted.items()}
+    total = math.fsum([*(share for share, _ in known), *late.values()])
+    shares: dict[Mix[Any], float] = {part: share / total for part, share in late.items()}
     if known:
         shares[_flat(known)] = math.fsum(share for share, _ in known) / total
     return Blended(shares)
@@ -286,10 +321,12 @@ class Stages[S]:
     @property
     def counted(self) -> frozenset[S]:
         """Return the sources whose token counts decide shares."""
-        parts = (
-            part for mix in self.mixtures.values() for part in (mix.shares if isinstance(mix, Blended) else (mix,))
-        )
-        return frozenset(source for part in parts if isinstance(part, ByTokens) for source in part.sources)
+        return frozenset(source for mix in self.mixtures.values() for source in mix.counted)
+
+    @property
+    def reports(self) -> frozenset[Hashable]:
+        """Return the steps whose outputs hold shares."""
+        return frozenset(report for mix in self.mixtures.values() for report in mix.reports)
 
     def active(self, step: int) -> Mix[S]:
         """Return the mixture for batch ``step``. Within an interpolation: the mixture at the middle of the batch."""
@@ -301,22 +338,27 @@ class Stages[S]:
         return blend((1 - done, mixtures[active_from("stages", self.starts, start - 1)]), (done, entry.to))
 
     def resolved(self, tokens: Mapping[S, int]) -> Stages[S]:
-        """Return the stages with known shares. tokens: of each source. Raises the errors of ``ByTokens.resolved``."""
-        known = {step: mix.resolved(tokens) for step, mix in self.mixtures.items()}
+        """Return the stages with known shares. tokens: of each source. Raises the errors of ``Mix.resolved``."""
+        return self._each(lambda mix: mix.resolved(tokens))
+
+    def looked_up(self, read: ReadShares) -> Stages[S]:
+        """Return the stages with the shares that reports hold; see ``Mix.looked_up``."""
+        return self._each(lambda mix: mix.looked_up(read))
+
+    def _each(self, made: Callable[[Mix[S]], Mix[S]]) -> Stages[S]:
+        mixes = {step: made(mix) for step, mix in self.mixtures.items()}
         return Stages(
             {
-                step: Interpolation(known[step], entry.steps) if isinstance(entry, Interpolation) else known[step]
+                step: Interpolation(mixes[step], entry.steps) if isinstance(entry, Interpolation) else mixes[step]
                 for step, entry in self.at.items()
             }
         )
 
     def known(self) -> dict[int, Mixture[S]]:
-        """Return ``mixtures`` if all shares are known. Raises BadField if a share depends on token counts."""
+        """Return ``mixtures`` if all shares are known. Raises BadField if a share is not."""
         found = {step: mix for step, mix in self.mixtures.items() if isinstance(mix, Mixture)}
         if missing := self.mixtures.keys() - found.keys():
-            raise BadField(
-                f"stages: the shares from step {min(missing)} need token counts; call Stages.resolved(tokens) first"
-            )
+            raise BadField(f"stages: the shares from step {min(missing)} are not known; Stages.resolved(tokens) first")
         return found
 
     def scaled(self, *, steps: int) -> Stages[S]:

@@ -59,7 +59,7 @@ class Phase:
     machines: str
     seq_len: int
     guards: list[str]  # in words; only those that are on
-    draws: DrawTable[Any] | None = None  # also if shares go by tokens that are not counted; set by phases_of
+    draws: DrawTable[Any] | None = None  # also if shares are not known yet; set by phases_of
     after: str = ""  # name of the training whose checkpoint it begins with
     counts_on: bool = False  # whether its steps go on from that training's steps
     changed: list[str] = field(default_factory=list[str])  # "optimizer.max_grad_norm: 1.0 → 0.2", since that training
@@ -190,9 +190,9 @@ def phase_of(step: ExecutorStep[Any], sizes: Sizes) -> Phase | None:
 
 
 def _shares(mix: Mix[Any], sizes: Sizes) -> dict[str, float]:
-    """Return the shares, largest first; empty if they go by tokens that are not counted."""
+    """Return the shares, largest first; empty if they are not known yet."""
     tokens = {source: count for source in mix.sources if (count := sizes.tokens(source)) is not None}
-    if not tokens.keys() >= Stages({0: mix}).counted:
+    if mix.reports or not tokens.keys() >= mix.counted:
         return {}
     return dict(sorted(mix.resolved(tokens).by_name().items(), key=lambda share: -share[1]))
 
@@ -220,7 +220,7 @@ def print_phases(console: Console, phases: list[Phase]) -> None:
                 say(console, "  data as before")
                 continue
             if not shares:
-                say(console, f"  data from step {at:,}: by tokens that are not counted yet")
+                say(console, f"  data from step {at:,}: its shares are not known yet")
                 continue
             over = f", reached over {phase.over[at]:,} steps" if at in phase.over else ""
             say(console, f"  data from step {at:,}: {largest(shares, list(shares), NAMED)}{over}")

@@ -55,7 +55,7 @@ class GoesOn(Protocol):
 
 
 def draws_of(step: ExecutorStep[Any], sizes: Sizes) -> DrawTable[ExecutorStep[Any]] | None:
-    """Return the draws of a training. None for another step, or if shares go by tokens that are not counted yet.
+    """Return the draws of a training. None for another step, or if shares are not known yet.
 
     Raises StarvedSource for a source that is shorter than a sequence.
     """
@@ -86,7 +86,7 @@ def must_not_starve(plan: Plan, sizes: Sizes) -> None:
 def _table(step: Any, sizes: Sizes, *, certain: bool) -> DrawTable[ExecutorStep[Any]] | None:
     known = {source: count for source in step.data.sources if (count := sizes.tokens(source)) is not None}
     counted = {source: count for source, count in known.items() if not (certain and source in sizes.guessed)}
-    if not counted.keys() >= step.data.counted:
+    if step.data.reports or not counted.keys() >= step.data.counted:
         return None
     return draw_table(
         step.data,

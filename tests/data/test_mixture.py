@@ -210,6 +210,6 @@ def test_interpolations_that_cannot_be_meant():
 def test_stages_say_which_shares_are_not_known_yet():
     stages = Stages({0: WEB, 5: blend((0.7, WEB), (0.3, ByTokens({"flan": 10, "papers": 1})))})
     assert stages.counted == {"flan", "papers"}
-    with pytest.raises(BadField, match="from step 5 need token counts"):
+    with pytest.raises(BadField, match="from step 5 are not known"):
         stages.known()
     assert stages.resolved({"flan": 1, "papers": 10}).known()[5].weights["flan"] == pytest.approx(0.15)

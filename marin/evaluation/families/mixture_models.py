@@ -63,8 +63,8 @@ class Linear(Model):
 class LogLinear(Model):
     """metric = floor + exp(rates · shares).
 
-    Data Mixing Laws (Ye et al. 2024, arXiv 2403.16952, eq. 7) and Olmix (Chen et al. 2026, arXiv 2602.12237). The factor
-    of the exponential is part of the rates, because shares sum to 1. The floor may be negative: metrics of which more
+    Data Mixing Laws (Ye et al. 2024, arXiv 2403.16952, eq. 7) and Olmix (Chen et al. 2026, arXiv 2602.12237). Shares
+    sum to 1, so the rates hold the factor of the exponential. The floor may be negative, because metrics of which more
     is better come negated.
     """
 

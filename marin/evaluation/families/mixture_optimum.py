@@ -36,16 +36,16 @@ class Goal:
 
     def predict(self, shares: Array) -> Array:
         """Return Σ weight · metric of each mixture (K,), without the penalty."""
-        return np.sum([weight * model.predict(shares) for weight, model in zip(self.weights, self.models, strict=True)],
-                      axis=0)  # fmt: skip
+        parts = zip(self.weights, self.models, strict=True)
+        return np.sum([weight * model.predict(shares) for weight, model in parts], axis=0)
 
     def value(self, shares: Array) -> Array:
         logs = np.log(np.maximum(shares, TINY) / self.natural)
         return self.predict(shares) + self.penalty * (shares * logs).sum(axis=1)
 
     def gradient(self, shares: Array) -> Array:
-        found = np.sum([weight * model.gradient(shares) for weight, model in zip(self.weights, self.models, strict=True)],
-                       axis=0)  # fmt: skip
+        parts = zip(self.weights, self.models, strict=True)
+        found = np.sum([weight * model.gradient(shares) for weight, model in parts], axis=0)
         return found + self.penalty * (np.log(np.maximum(shares, TINY) / self.natural) + 1)
 
 

@@ -55,7 +55,10 @@ class Search:
 
 
 def least_proxies(sources: int) -> int:
-    """Return the proxies from which every fold leaves as many as a model has unknowns: an offset and a rate a source."""
+    """Return the least number of proxies of which four fifths are as many as the unknowns of a model.
+
+    The unknowns are an offset and a rate for each source.
+    """
     unknowns = sources + 1
     return next(count for count in range(unknowns, 9 * unknowns) if count - -(-count // FOLDS) >= unknowns)
 
@@ -69,8 +72,8 @@ def mixture_report(proxies: Sequence[Proxy], search: Search) -> tuple[dict[str, 
     names = list(search.natural)
     if len(proxies) < least_proxies(len(names)):
         raise NothingScored(
-            f"{len(proxies)} proxies for {len(names)} sources; wanted at least {least_proxies(len(names))}: a model has "
-            f"{len(names) + 1} unknowns, and a fifth of the proxies is held out"
+            f"{len(proxies)} proxies for {len(names)} sources; wanted at least {least_proxies(len(names))}: a model "
+            f"has {len(names) + 1} unknowns, and a fifth of the proxies is held out"
         )
     fit = _Fit.of(proxies, search)
     goal = fit.goal(fit.models)
@@ -221,8 +224,8 @@ def _decision(
     names, count = list(fit.search.natural), len(fit.shares)
     gain = float(predicted[1] - predicted[0])
     told = (
-        f"On held-out proxies the models have a rank correlation of {total.rank:.2f} and an error of {total.error:.2g}, "
-        f"{total.of_spread:.0%} of their spread."
+        f"On held-out proxies the models have a rank correlation of {total.rank:.2f} and an error of "
+        f"{total.error:.2g}, {total.of_spread:.0%} of their spread."
     )
     if total.p > LEVEL:
         answer = "INCONCLUSIVE: the models do not predict held-out proxies, so the natural mixture is kept."
@@ -240,8 +243,8 @@ def _decision(
     more = [told]
     if found.reach < 1:
         more.append(
-            f"The bounds alone allow a lower optimum outside the mixtures of the proxies, which cover {found.reach:.0%} of "
-            "the way there. The models know nothing about it, so the optimum is the best mixture of proxies."
+            f"The models are lowest beyond the proxies, which cover {found.reach:.0%} of the way there from the natural "
+            "mixture. The optimum is pulled back to the best mixture between proxies."
         )
     at_bound = [name for at, name in enumerate(names) if shares[at] >= fit.search.bounds[name] - 1e-3 < 1 - 1e-3]
     if at_bound:

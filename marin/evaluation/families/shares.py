@@ -22,9 +22,9 @@ type Shares = Mapping[str, float]
 
 
 def repetition_bounds(held: Mapping[str, float], target_tokens: float, max_epochs: float) -> dict[str, float]:
-    """Return the largest share of each source that a target run may read: max_epochs · tokens / target tokens, at most 1.
+    """Return the largest share of each source in a target run: max_epochs · tokens / target tokens, at most 1.
 
-    held: tokens of each source. Raises BadField if all sources together hold too little for the target run.
+    Olmix (Chen et al. 2026, arXiv 2602.12237). held: tokens of each source. Raises BadField if all sources together hold too little for the target run.
     """
     bounds = {name: min(1.0, max_epochs * tokens / target_tokens) for name, tokens in held.items()}
     if sum(bounds.values()) < 1:
@@ -40,10 +40,10 @@ def draw_shares(
 ) -> list[dict[str, float]]:
     """Return ``count`` mixtures over the sources of ``natural``, the first of them natural itself.
 
-    natural: shares that sum to 1. bounds: the largest share of each source. A draw is Dirichlet(strength · prior) with
-    the prior in proportion to the square root of the natural shares, and the strengths in turn (Liu et al. 2024, RegMix,
-    arXiv 2407.01492). A share beyond its bound is cut to the bound, and the excess goes to the other sources in
-    proportion. Shares below LEAST are 0. The first n of more draws are the draws of n.
+    natural: shares that sum to 1. bounds: the largest share of each source. A draw is Dirichlet(strength · prior).
+    The prior is in proportion to the square root of the natural shares; the strengths take turns (Liu et al. 2024,
+    RegMix, arXiv 2407.01492). A share beyond its bound is cut to the bound, and the other sources get the excess in
+    proportion. Shares below LEAST are 0. A larger count adds mixtures and keeps the earlier ones.
     Raises BadField for bounds that leave no room for different mixtures, and for a source whose share hardly varies.
     """
     names = list(natural)
@@ -61,8 +61,8 @@ def draw_shares(
                 break
         else:
             raise BadField(
-                f"no proxy {number + 1} of {count} was found that differs from the others: the bounds of repetition leave "
-                "no room. Raise max_epochs, lower target_tokens or proxies, or add a source"
+                f"no proxy {number + 1} of {count} was found that differs from the others: the bounds of repetition "
+                "leave no room. Raise max_epochs, lower target_tokens or proxies, or add a source"
             )
     for place, name in enumerate(names):
         ranged = [shares[place] for shares in found]
@@ -86,7 +86,7 @@ def _normalised(values: Sequence[float]) -> list[float]:
 
 
 def _within(shares: list[float], caps: Sequence[float]) -> list[float]:
-    """Cut shares at their caps; the excess goes to the sources below their caps in proportion, to all if they have 0."""
+    """Cut shares at their caps. The sources below their caps get the excess, in proportion to their shares."""
     for _ in caps:
         capped = [min(share, cap) for share, cap in zip(shares, caps, strict=True)]
         excess = 1 - math.fsum(capped)
@@ -103,7 +103,7 @@ def _within(shares: list[float], caps: Sequence[float]) -> list[float]:
 
 
 def rounded(shares: Sequence[float], caps: Sequence[float]) -> list[float]:
-    """To multiples of 1 / GRID that sum to 1, without shares below LEAST. The last units go where there is most room."""
+    """Return multiples of 1 / GRID that sum to 1, without shares below LEAST, within the caps."""
     units = [math.floor(share * GRID) if share >= LEAST else 0 for share in shares]
     while missing := GRID - sum(units):
         room = [math.floor(cap * GRID) - unit if unit else -1 for unit, cap in zip(units, caps, strict=True)]

@@ -77,7 +77,7 @@ class Training:
 
     @property
     def stages(self) -> Sequence[tuple[int, Mapping[str, float]]]:
-        """First step → share of each source; empty if the shares go by tokens that are not counted yet."""
+        """First step → share of each source; empty if the shares are not known yet."""
         found = self.phase.stages if self.phase is not None else []
         return found if all(shares for _, shares in found) else []
 
