@@ -25,6 +25,7 @@ from marin import (
 from marin.data.by_step import active_within
 from marin.data.mixture import source_name
 from marin.data.order_spec import order_of as order_of
+from marin.data.searched import reader
 from marin.errors import BadField, InputError, NonFiniteLoss, UnreadableCheckpoint
 from marin.training.costs import Costs
 from marin.training.lora import LoRA
@@ -309,7 +310,8 @@ class Train(ExecutorStep[Checkpoint], op="train", uses_accelerator=True):
             )
         before = token_before_texts(ctx, self.data.sources, self.start and self.start.checkpoint)
         chips = ctx.accelerator
-        data = self.data.resolved({tokens: ctx[tokens].tokens for tokens in self.data.sources})
+        data = self.data.looked_up(reader(lambda report: ctx[report].directory))
+        data = data.resolved({tokens: ctx[tokens].tokens for tokens in self.data.sources})
         return TrainingSpec(
             model=self.model,
             vocabulary=self.vocabulary,

@@ -65,7 +65,7 @@ class Mix[S](Stage[S]):
         return frozenset()
 
     def looked_up(self, read: ReadShares) -> Mix[S]:
-        """Return the mixture with the shares that reports hold. read: (report, mixture's name) → shares by source name."""
+        """Return the mixture with the shares that reports hold. read: (report, name) → shares."""
         return self
 
     @abstractmethod
