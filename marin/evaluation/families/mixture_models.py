@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-FOLDS = 5
+from marin.evaluation.families.shares import FOLDS
+
 ROBUST = 0.02  # residual from which Huber's loss is linear, as Olmix
 GAPS = (
     0.03,

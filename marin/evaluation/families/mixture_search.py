@@ -12,7 +12,6 @@ import numpy as np
 from marin.errors import NothingScored
 from marin.evaluation.families.mixture_models import (
     FAMILIES,
-    FOLDS,
     Array,
     Checked,
     Model,
@@ -21,7 +20,7 @@ from marin.evaluation.families.mixture_models import (
     cross_validated,
 )
 from marin.evaluation.families.mixture_optimum import Goal, Optimum, optimum, refitted
-from marin.evaluation.families.shares import Shares, rounded
+from marin.evaluation.families.shares import LEAST, Shares, least_proxies, rounded
 from marin.evaluation.metric_names import in_words, is_better_lower, measure_of
 
 REFITS = 200
@@ -44,23 +43,16 @@ class Proxy:
 
 @dataclass(frozen=True, kw_only=True)
 class Search:
-    """What is sought. natural, bounds: by source. objective: weights by metric. penalty: see ``Goal``."""
+    """What is sought. natural, bounds: by source. objective: weights by metric. penalty: see ``Goal``. least: smaller
+    shares are 0."""
 
     natural: Shares
     bounds: Shares
     objective: Mapping[str, float]
     penalty: float
+    least: float = LEAST
     seed: int = 0
     refits: int = REFITS
-
-
-def least_proxies(sources: int) -> int:
-    """Return the least number of proxies of which four fifths are as many as the unknowns of a model.
-
-    The unknowns are an offset and a rate for each source.
-    """
-    unknowns = sources + 1
-    return next(count for count in range(unknowns, 9 * unknowns) if count - -(-count // FOLDS) >= unknowns)
 
 
 def mixture_report(proxies: Sequence[Proxy], search: Search) -> tuple[dict[str, Any], list[str]]:
@@ -79,7 +71,7 @@ def mixture_report(proxies: Sequence[Proxy], search: Search) -> tuple[dict[str, 
     goal = fit.goal(fit.models)
     found = optimum(goal, seed=search.seed)
     caps = [search.bounds[name] for name in names]
-    shares = np.array(rounded(found.shares.tolist(), caps))
+    shares = np.array(rounded(found.shares.tolist(), caps, search.least))
     optima, gains = fit.refit(shares)
     total = checked(fit.held_out(), fit.total)
     best = int(fit.total.argmin())
@@ -243,8 +235,8 @@ def _decision(
     more = [told]
     if found.reach < 1:
         more.append(
-            f"The models are lowest beyond the proxies, which cover {found.reach:.0%} of the way there from the natural "
-            "mixture. The optimum is pulled back to the best mixture between proxies."
+            f"The models are lowest beyond the proxies, which cover {found.reach:.0%} of the way there from the "
+            "natural mixture. The optimum is pulled back to the best mixture between proxies."
         )
     at_bound = [name for at, name in enumerate(names) if shares[at] >= fit.search.bounds[name] - 1e-3 < 1 - 1e-3]
     if at_bound:

@@ -17,14 +17,25 @@ GRID = 10_000  # shares are multiples of 1 / GRID
 APART = 0.01  # least L1 distance of two proxies
 TRIES = 1_000  # draws for one proxy before the bounds are too tight
 VARIED = 0.01  # least range of a source's shares over the proxies
+FOLDS = 5  # of the cross-validation of models
 
 type Shares = Mapping[str, float]
+
+
+def least_proxies(sources: int) -> int:
+    """Return the least number of proxies of which four fifths are as many as the unknowns of a model.
+
+    The unknowns are an offset and a rate for each source.
+    """
+    unknowns = sources + 1
+    return next(count for count in range(unknowns, 9 * unknowns) if count - -(-count // FOLDS) >= unknowns)
 
 
 def repetition_bounds(held: Mapping[str, float], target_tokens: float, max_epochs: float) -> dict[str, float]:
     """Return the largest share of each source in a target run: max_epochs · tokens / target tokens, at most 1.
 
-    Olmix (Chen et al. 2026, arXiv 2602.12237). held: tokens of each source. Raises BadField if all sources together hold too little for the target run.
+    Olmix (Chen et al. 2026, arXiv 2602.12237). held: tokens of each source.
+    Raises BadField if all sources together hold too little for the target run.
     """
     bounds = {name: min(1.0, max_epochs * tokens / target_tokens) for name, tokens in held.items()}
     if sum(bounds.values()) < 1:
@@ -36,26 +47,26 @@ def repetition_bounds(held: Mapping[str, float], target_tokens: float, max_epoch
 
 
 def draw_shares(
-    natural: Shares, bounds: Shares, count: int, *, seed: int, strengths: Sequence[float] = STRENGTHS
+    natural: Shares, bounds: Shares, count: int, *, seed: int, least: float = LEAST
 ) -> list[dict[str, float]]:
     """Return ``count`` mixtures over the sources of ``natural``, the first of them natural itself.
 
     natural: shares that sum to 1. bounds: the largest share of each source. A draw is Dirichlet(strength · prior).
     The prior is in proportion to the square root of the natural shares; the strengths take turns (Liu et al. 2024,
     RegMix, arXiv 2407.01492). A share beyond its bound is cut to the bound, and the other sources get the excess in
-    proportion. Shares below LEAST are 0. A larger count adds mixtures and keeps the earlier ones.
+    proportion. Shares below ``least`` are 0. A larger count adds mixtures and keeps the earlier ones.
     Raises BadField for bounds that leave no room for different mixtures, and for a source whose share hardly varies.
     """
     names = list(natural)
     prior = _normalised([math.sqrt(natural[name]) for name in names])
     caps = [bounds[name] for name in names]
-    found: list[list[float]] = [rounded(_within(list(natural.values()), caps), caps)]
+    found: list[list[float]] = [[natural[name] for name in names]]
     while len(found) < count:
         number = len(found)
         draw = random.Random(f"{seed}/{number}")
-        strength = strengths[number * 4 % len(strengths)]  # all strengths early: 4 and 15 have no common divisor
+        strength = STRENGTHS[number * 4 % len(STRENGTHS)]  # all strengths early: 4 and 15 have no common divisor
         for _ in range(TRIES):
-            drawn = rounded(_within(_dirichlet(draw, [strength * share for share in prior]), caps), caps)
+            drawn = rounded(_within(_dirichlet(draw, [strength * share for share in prior]), caps), caps, least)
             if all(sum(abs(a - b) for a, b in zip(drawn, other, strict=True)) >= APART for other in found):
                 found.append(drawn)
                 break
@@ -102,9 +113,9 @@ def _within(shares: list[float], caps: Sequence[float]) -> list[float]:
     return [min(share, cap) for share, cap in zip(shares, caps, strict=True)]
 
 
-def rounded(shares: Sequence[float], caps: Sequence[float]) -> list[float]:
-    """Return multiples of 1 / GRID that sum to 1, without shares below LEAST, within the caps."""
-    units = [math.floor(share * GRID) if share >= LEAST else 0 for share in shares]
+def rounded(shares: Sequence[float], caps: Sequence[float], least: float) -> list[float]:
+    """Return multiples of 1 / GRID that sum to 1, without shares below ``least``, within the caps."""
+    units = [math.floor(share * GRID) if share >= least else 0 for share in shares]
     while missing := GRID - sum(units):
         room = [math.floor(cap * GRID) - unit if unit else -1 for unit, cap in zip(units, caps, strict=True)]
         at = max(range(len(units)), key=lambda place: (min(room[place], units[place]), -place))
