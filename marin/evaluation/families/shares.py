@@ -57,7 +57,7 @@ def draw_shares(
     proportion. Shares below ``least`` are 0. A larger count adds mixtures and keeps the earlier ones.
     Raises BadField for bounds that leave no room for different mixtures, and for a source whose share hardly varies.
     """
-    names = list(natural)
+    names = sorted(natural)
     prior = _normalised([math.sqrt(natural[name]) for name in names])
     caps = [bounds[name] for name in names]
     found: list[list[float]] = [[natural[name] for name in names]]
