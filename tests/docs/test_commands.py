@@ -128,8 +128,9 @@ def with_mixtures(lab: Lab) -> None:
     for name in ("web", "code", "papers"):
         (lab.folder / "mixed" / name).mkdir(parents=True, exist_ok=True)
         (lab.folder / "mixed" / name / "a.txt").write_text(f"some text of {name}, and some more of it")
-    source = (ROOT / "docs/howto/mixtures.py").read_text()
-    (lab.folder / "mixtures.py").write_text(source.replace("/data/", f"{lab.folder}/mixed/"))
+    for page in ("mixtures.py", "mixture_search.py"):
+        source = (ROOT / "docs/howto" / page).read_text()
+        (lab.folder / page).write_text(source.replace("/data/", f"{lab.folder}/mixed/"))
 
 
 def with_new_text(lab: Lab) -> None:
@@ -365,6 +366,7 @@ TABLE: dict[str, Page] = {
     "howto/microanneal.md": Page(
         instead={ANNEAL: (COOLDOWN, "")}, before={"marin run microanneal.py --dry-run": with_new_text}
     ),
+    "howto/mixture-search.md": Page(before={"marin run mixture_search.py --dry-run": with_mixtures}),
     "howto/mixtures.md": Page(before={"marin plan mixtures.py --data": with_mixtures}),
     "howto/published-model.md": Page(
         fills={"FOLDER": f"{ROOT}/tests/training/published/qwen3"},

@@ -120,6 +120,7 @@ def test_every_file_beside_a_page_runs_below() -> None:
         "tpu_slices",
         "ladder",
         "mixtures",
+        "mixture_search",
         "microanneal",
         "contamination",
         "inspect_batches",  # tests/cli/test_inspect_command.py
@@ -298,6 +299,25 @@ def test_a_ladder_predicts_with_a_backtest(tmp_path: Path) -> None:
     assert len(found["rungs"]) == 5
     assert found["backtest"]["measured"] == found["rungs"][-1]["mean"]
     assert found["prediction"]["low"] <= found["prediction"]["value"] <= found["prediction"]["high"]
+
+
+@pytest.mark.slow
+def test_a_mixture_is_searched_and_the_optimum_trained(tmp_path: Path) -> None:
+    """The validation reads the shares that the report found, and the first proxy the natural ones."""
+    file = given("mixture_search", tmp_path)
+    for domain, text in (("web", "one and the other. "), ("code", "def one(): return 1\n"), ("papers", "∑ 1/n = ∞; ")):
+        (tmp_path / "data" / domain).mkdir()
+        (tmp_path / "data" / domain / "a.txt").write_text(text * 400)
+    assert "ran" in told(tmp_path, sys.executable, str(file), "--backend", "inline")
+    (output,) = (tmp_path / "store/find-mixture").glob("mixture-*")
+    found = json.loads((output / "mixtures.json").read_text())
+    shares = {name: share for name, share in found["optimum"].items() if share}
+    (metrics,) = (tmp_path / "store/train").glob("mixture, optimum, seed 1-*/metrics.jsonl")
+    read: dict[str, int] = {}
+    for line in metrics.read_text().splitlines():
+        for name, count in json.loads(line)["sources"].items():
+            read[name] = read.get(name, 0) + count
+    assert {name: count / sum(read.values()) for name, count in read.items()} == pytest.approx(shares, abs=0.02)
 
 
 @pytest.mark.parametrize("page", sorted(PAGES.glob("*.md")), ids=lambda page: page.stem)

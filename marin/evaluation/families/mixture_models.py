@@ -98,7 +98,11 @@ def fit_linear(shares: Array, metric: Array, start: Model | None = None) -> Line
 
 
 def fit_log_linear(shares: Array, metric: Array, start: Model | None = None) -> LogLinear:
-    """Least sum of Huber losses over several first guesses of the floor. start: a fit to begin with instead."""
+    """Return the least sum of Huber losses over several first guesses of the floor. start: a fit to begin with instead.
+
+    Huber's loss, because noise depends on the mixture: Marin measured a deviation of 0.0016 bits per byte between seeds
+    at the natural shares of Nemotron-CC and StarCoder, and 0.041 for StarCoder alone (issue 2345).
+    """
     from scipy.optimize import least_squares
 
     width = float(np.ptp(metric)) or 1.0
