@@ -63,8 +63,8 @@ class Train(ExecutorStep[Checkpoint], op="train", uses_accelerator=True):
     tensor: chips that share each group of attention heads and the inner dimension (tensor parallelism). Use it when a
     batch has fewer sequences than there are chips, or when activations do not fit on one chip. sequences_per_device:
     the sequences that a chip, or a group of ``tensor`` chips, works on at once (micro-batches); None for its share of
-    the batch. lora: adapters to train instead of the weights of ``start``; the run merges them into the weights at its
-    end. early_end: lets the run end early, and say so, instead of failing when it diverges; None for failing.
+    the batch. lora: adapters to train instead of the weights of ``start``; the run merges them into the weights at the
+    end. early_end: lets a run that diverges end early, and say so, instead of failing.
 
     Output: the final checkpoint (marin.training.checkpoint), with samples.jsonl if the watch has prompts. ``kept/``
     holds the checkpoints for milestones, keep_every and keep_at. A run that began from another run's checkpoint writes
@@ -245,9 +245,8 @@ class Train(ExecutorStep[Checkpoint], op="train", uses_accelerator=True):
         for done in checkpoint.complete_steps(saved):
             if done in spec.keep_steps or done == self.end_step:
                 keep(done)
-        for name in (PROFILE, "warm_start.json", "resumes.jsonl"):
-            if ctx.state.exists(name):
-                ctx.state.copy(name, ctx.out)
+        for name in filter(ctx.state.exists, (PROFILE, "warm_start.json", "resumes.jsonl")):
+            ctx.state.copy(name, ctx.out)
         return artifact_of(ctx.out)
 
     def _check_batches(self) -> None:

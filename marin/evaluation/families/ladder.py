@@ -239,8 +239,8 @@ def _two(one: _Recipe, other: _Recipe, asked: Asked) -> tuple[dict[str, Any], st
     shown = not apart.low <= 0 <= apart.high
     crossing = _crossing(one, other, cross, asked)
     said = (
-        f"{better.name} − {worse.name} {there}: {_signed(-abs(apart.value))} {measure_of(asked.primary)} (95 % interval "
-        f"{_signed(ends[0])} to {_signed(ends[1])})"
+        f"{better.name} − {worse.name} {there}: {_signed(-abs(apart.value))} {measure_of(asked.primary)} "
+        f"(95 % interval {_signed(ends[0])} to {_signed(ends[1])})"
     )
     if doubts or not shown:
         reason = "; ".join(doubts) or f"neither recipe is shown to be better {there}"
@@ -285,7 +285,8 @@ def _backtest_in_words(found: Backtest) -> str:
     inside = "inside the interval" if found.holds else "outside of the interval"
     return (
         f"Backtest: from the smaller rungs, {in_flops(found.compute)} FLOPs were predicted at "
-        f"{_ranged(found.predicted)} and reached {found.measured:.4g}: error {_signed(100 * found.error, 2)} %, {inside}."
+        f"{_ranged(found.predicted)} and reached {found.measured:.4g}: error {_signed(100 * found.error, 2)} %, "
+        f"{inside}."
     )
 
 
