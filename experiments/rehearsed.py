@@ -46,6 +46,7 @@ ANSWERED_BY: dict[str, dict[str, tuple[str, ...]]] = {
     "exp1390_necro": {"training": ("loss", "share of steps clipped")},
     "exp1395_qwen3": {"training": ("loss, first 5,000 steps", "loss, second half")},
     "exp1529_mantis": {"comparison": ("bpb/math", "gsm/lm_eval/bpb", "gsm/olmes/bpb")},
+    "exp2345_lr_sweep": {"sweep": ()},
     "exp2345_mixture": {"search": (), "comparison": ("bpb/",)},
 }
 
@@ -111,8 +112,7 @@ def sentence(report: dict[str, Any], rows: tuple[str, ...]) -> str:
         return " ".join([report["answer"], *report["more"][:1]])
     if not rows:
         candidates = report.get("candidates", {}).values()
-        told = " ".join(each["sentence"] for each in candidates)
-        return told or report.get("answer", f"{report['verdict'].partition('. ')[0]}.")
+        return " ".join(each["sentence"] for each in candidates) or f"{report['verdict'].partition('. ')[0]}."
     held = {row.get("metric") or row["name"]: row for row in report["rows"]}
     chosen = [(name, row) for name, row in held.items() if name in rows or f"{name.partition('/')[0]}/" in rows]
     if "answer" not in report:  # a report of CompareTrainings
