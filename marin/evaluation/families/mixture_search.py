@@ -26,6 +26,7 @@ from marin.evaluation.metric_names import in_words, is_better_lower, measure_of
 REFITS = 200
 REFIT_CANDIDATES, REFIT_AVERAGED = 2_000, 32  # as CANDIDATES and AVERAGED, for models without gradient
 LEVEL = 0.05
+PREDICTS = 0.01  # largest p of the rank correlation on held-out proxies; low, because families are chosen by them
 SURE = 1 - LEVEL / 2  # share of refits that must predict a gain
 MOVED = 0.01  # least L1 distance from natural of a mixture that is called another one
 ADVISED = 3  # proxies for each unknown, as Olmix advises
@@ -219,7 +220,7 @@ def _decision(
         f"On held-out proxies the models have a rank correlation of {total.rank:.2f} and an error of "
         f"{total.error:.2g}, {total.of_spread:.0%} of their spread."
     )
-    if total.p > LEVEL:
+    if total.p > PREDICTS:
         answer = "INCONCLUSIVE: the models do not predict held-out proxies, so the natural mixture is kept."
         return "INCONCLUSIVE", answer, [_would_help(count, len(names)), told]
     if np.abs(shares - fit.natural).sum() < MOVED:
