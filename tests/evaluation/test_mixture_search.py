@@ -92,10 +92,10 @@ def test_the_optimum_keeps_to_what_a_target_run_may_repeat() -> None:
 
 
 def test_an_optimum_beyond_the_proxies_is_pulled_back_and_said() -> None:
-    near = [one for one in swarm(64, 0.0, 1) if one.shares["math"] <= 0.3 and one.shares["code"] <= 0.3]
+    near = [one for one in swarm(64, 0.0, 1) if max(one.shares["math"], one.shares["code"]) <= 0.4]
     made, _ = mixture_report(near, search(penalty=0.0))
-    assert made["reach"] < 1
-    assert made["mixtures"]["optimum"]["math"] <= 0.3
+    assert 0.3 < made["reach"] < 1
+    assert max(made["mixtures"]["optimum"][name] for name in ("code", "math")) <= 0.4
     assert any("pulled back to the best mixture between proxies" in sentence for sentence in made["more"])
 
 

@@ -67,7 +67,7 @@ def of_task(
     compute: Sequence[float], losses: Sequence[Sequence[float]], accuracies: Sequence[Sequence[float]], floor: float
 ) -> Backtest | None:
     """Backtest both steps at once. None for too few rungs, and where the smaller rungs only guess."""
-    if len(compute) < LEAST_RUNGS or two_step.guesses(top(accuracies[:-1]), floor):
+    if len(compute) < LEAST_RUNGS or two_step.guesses(two_largest(accuracies[:-1]), floor):
         return None
     smaller = chain(compute[:-1], losses[:-1], accuracies[:-1], floor)
     return Backtest(
@@ -75,6 +75,6 @@ def of_task(
     )
 
 
-def top(accuracies: Sequence[Sequence[float]]) -> list[float]:
+def two_largest(accuracies: Sequence[Sequence[float]]) -> list[float]:
     """Return the accuracies of the runs of the two largest rungs."""
     return [one for rung in accuracies[-2:] for one in rung]

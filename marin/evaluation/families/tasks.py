@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, Protocol
 
-from marin.evaluation.families.backtest import chain, of_task, top
+from marin.evaluation.families.backtest import chain, of_task, two_largest
 from marin.evaluation.families.law import PARAMETERS
 from marin.evaluation.families.two_step import guesses
 from marin.evaluation.metric_names import in_words
@@ -40,7 +40,7 @@ def task_report(
         for one, other in zip(of, also, strict=True)
     ]  # fmt: skip
     name = in_words(accuracy)
-    if guesses(top(accuracies), floor):
+    if guesses(two_largest(accuracies), floor):
         doubt = f"the largest rungs are not shown to do better than a guess ({floor:.2g})"
         return made | {"doubt": doubt, "sentence": f"{name}: INCONCLUSIVE, {doubt}. Add larger rungs."}
     if len(rungs) <= PARAMETERS:
