@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from marin.evaluation.families.mixture_models import Array, Model
 
@@ -144,7 +145,7 @@ def _exact(shares: Array) -> Array:
     return kept / kept.sum()
 
 
-def refitted(fit: Callable[[Array], Optimum], count: int, proxies: int, *, seed: int) -> Array:
+def refitted(fit: Callable[[NDArray[np.int64]], Optimum], count: int, proxies: int, *, seed: int) -> Array:
     """Return the shares (count, M) of the optima of refits to proxies drawn with replacement.
 
     fit: from the numbers of the proxies (K,) to the optimum. Draws with too few different proxies are drawn again.

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from marin.errors import NothingScored
 from marin.evaluation.families.mixture_models import (
@@ -196,7 +197,7 @@ class _Fit:
         """Return the optima of refits (R, M), and the gain over natural that each predicts of ``shares`` (R,)."""
         gains: list[float] = []
 
-        def fit(drawn: Array) -> Optimum:
+        def fit(drawn: NDArray[np.int64]) -> Optimum:
             models = {
                 metric: FAMILIES[self.families[metric]](self.shares[drawn], values[drawn], self.models[metric])
                 for metric, values in self.metrics.items()
