@@ -303,7 +303,7 @@ def test_a_ladder_predicts_with_a_backtest(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_mixture_is_searched_and_the_optimum_trained(tmp_path: Path) -> None:
-    """The validation reads the shares that the report found, and the first proxy the natural ones."""
+    """The validation reads the shares that the report found."""
     file = given("mixture_search", tmp_path)
     for domain, text in (("web", "one and the other. "), ("code", "def one(): return 1\n"), ("papers", "∑ 1/n = ∞; ")):
         (tmp_path / "data" / domain).mkdir()
@@ -311,8 +311,8 @@ def test_a_mixture_is_searched_and_the_optimum_trained(tmp_path: Path) -> None:
     assert "ran" in told(tmp_path, sys.executable, str(file), "--backend", "inline")
     (output,) = (tmp_path / "store/find-mixture").glob("mixture-*")
     found = json.loads((output / "mixtures.json").read_text())
-    shares = {name: share for name, share in found["optimum"].items() if share}
-    (metrics,) = (tmp_path / "store/train").glob("mixture, optimum, seed 1-*/metrics.jsonl")
+    shares = {name: share for name, share in found["best proxy"].items() if share}
+    (metrics,) = (tmp_path / "store/train").glob("mixture-best-proxy-seed-1-*/metrics.jsonl")
     read: dict[str, int] = {}
     for line in metrics.read_text().splitlines():
         for name, count in json.loads(line)["sources"].items():
