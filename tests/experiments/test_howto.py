@@ -302,6 +302,7 @@ def test_a_ladder_predicts_with_a_backtest(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1200)  # 17 trainings
 def test_a_mixture_is_searched_and_the_optimum_trained(tmp_path: Path) -> None:
     """The validation reads the shares that the report found."""
     file = given("mixture_search", tmp_path)
