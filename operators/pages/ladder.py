@@ -48,7 +48,7 @@ def section(step: LadderReport, output: Directory, page: Page) -> Section:
         *(_accuracy(name, found) for name, found in made["tasks"].items()),
         *(Text(sentence) for sentence in made["notes"]),
         Text(
-            "In simulations of known laws, 95 % intervals held 93 to 99 % of the time. They assume that the "
+            "In simulations of known laws, 95 % intervals held 92 to 99 % of the time. They assume that the "
             "same law goes on beyond the largest rung; the backtest checks this for one rung only."
         ),
     ]

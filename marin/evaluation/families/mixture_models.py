@@ -6,7 +6,7 @@ Shapes: K proxies, M sources. shares: (K, M), rows sum to 1. metric: (K,), lower
 # pyright: basic
 from __future__ import annotations
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -32,22 +32,24 @@ TREES, RATE, DEPTH = 100, 0.1, 3
 type Array = npt.NDArray[np.float64]
 
 
-class Model:
+class Model(ABC):
     """A fitted regression."""
-
-    smooth = True  # convex in the shares, so that a solver by gradients finds the optimum
 
     @abstractmethod
     def predict(self, shares: Array) -> Array:
         """Return the metric of each mixture (K,)."""
 
+
+class SmoothModel(Model):
+    """A regression that is convex in the shares, so that a solver by gradients finds the optimum."""
+
+    @abstractmethod
     def gradient(self, shares: Array) -> Array:
         """Return the derivatives of the metric by the shares of one mixture (M,)."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True)
-class Linear(Model):
+class Linear(SmoothModel):
     """metric = offset + slopes · shares, by ridge regression (Liu et al. 2024, RegMix, §3.2)."""
 
     offset: float
@@ -61,7 +63,7 @@ class Linear(Model):
 
 
 @dataclass(frozen=True)
-class LogLinear(Model):
+class LogLinear(SmoothModel):
     """metric = floor + exp(rates · shares).
 
     Data Mixing Laws (Ye et al. 2024, arXiv 2403.16952, eq. 7) and Olmix (Chen et al. 2026, arXiv 2602.12237). Shares
@@ -83,7 +85,6 @@ class LogLinear(Model):
 class Trees(Model):
     """Gradient-boosted regression trees, as RegMix (there LightGBM; here scikit-learn)."""
 
-    smooth = False
     fitted: Any
 
     def predict(self, shares: Array) -> Array:

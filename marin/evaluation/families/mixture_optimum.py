@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from marin.evaluation.families.mixture_models import Array, Model
+from marin.evaluation.families.mixture_models import Array, Model, SmoothModel
 
 CANDIDATES = 20_000  # mixtures that are tried where a model has no gradient
 AVERAGED = 128  # best candidates whose mean is taken, as RegMix' notebook (of 100,000; its paper says 100 of 1,000,000)
@@ -45,7 +45,9 @@ class Goal:
         return self.predict(shares) + self.penalty * (shares * logs).sum(axis=1)
 
     def gradient(self, shares: Array) -> Array:
-        parts = zip(self.weights, self.models, strict=True)
+        """Return the derivatives of ``value`` at one mixture (M,). All models must be smooth."""
+        smooth = [model for model in self.models if isinstance(model, SmoothModel)]
+        parts = zip(self.weights, smooth, strict=True)
         found = np.sum([weight * model.gradient(shares) for weight, model in parts], axis=0)
         return found + self.penalty * (np.log(np.maximum(shares, TINY) / self.natural) + 1)
 
@@ -64,7 +66,7 @@ def optimum(goal: Goal, *, seed: int, candidates: int = CANDIDATES, averaged: in
 
     Convex combinations of proxies are the mixtures that the proxies say something about.
     """
-    if not all(model.smooth for model in goal.models):
+    if not all(isinstance(model, SmoothModel) for model in goal.models):
         return Optimum(shares=_exact(_by_candidates(goal, seed, candidates, averaged)), reach=1.0)
     found = _within_bounds(goal)
     if _is_within(goal.sampled, found):
