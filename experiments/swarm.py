@@ -36,7 +36,7 @@ class Size:
 
 
 ALL = dict(catalogue.PRETRAIN)
-# A rehearsal has one of the seven Nemotron-CC buckets, because each proxy starts for ten seconds.
+# A rehearsal has one of the seven Nemotron-CC buckets: fewer sources need fewer proxies.
 FEW = {"nemotron_cc/hq_actual": 120_000.0, "starcoderdata": 120_000.0, "proofpile_2": 40_000.0}
 SIZES = {
     Scale.FULL: Size(

@@ -31,7 +31,7 @@ class Weights(Enum):
     AVERAGED = "averaged"
 
 
-class Evaluate(ExecutorStep[Scores], op="evaluate", version=2, isolated=True, uses_accelerator=True):
+class Evaluate(ExecutorStep[Scores], op="evaluate", version=2, uses_accelerator=True):
     """Scores of a checkpoint: bits per byte by domain; for items, gold and final-answer bits per byte and accuracy.
 
     domains: held-out documents by name. tasks: items by name, scored by likelihood and as a choice among ``choices``

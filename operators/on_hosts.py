@@ -49,12 +49,10 @@ def with_all_chips[R](ctx: Context, work: Callable[[Tell], R], hear: Tell) -> R:
     """Return the result of ``work``, computed by all chips of the step's accelerator.
 
     Each host runs the same work in a process of its own; the events and the result of the first host count.
-    Without an accelerator, the work runs in this process. work: must pickle.
+    work: must pickle.
     """
-    if ctx.accelerator is None:
-        return work(hear)
-    alike = functools.partial(_compute, work=work)
-    return ctx.on_hosts(lambda host: _compute(host, work=work, hear=hear, printed=ctx.log), alike)
+    compute = functools.partial(_compute, work=work, accelerator=ctx.accelerator is not None)
+    return ctx.on_hosts(lambda host: compute(host, hear=hear, printed=ctx.log), compute)
 
 
 def shards_with_all_chips(ctx: Context) -> Any:
@@ -94,7 +92,14 @@ def _each(work: Callable[[Any], Any], items: Sequence[tuple[Any, Directory]], an
 def _ignore(*_: object, **__: object) -> None: ...
 
 
-def _compute(host: Host, *, work: Callable[[Tell], Any], hear: Tell = _ignore, printed: Tell = _ignore) -> Any:
+def _compute(
+    host: Host,
+    *,
+    work: Callable[[Tell], Any],
+    hear: Tell = _ignore,
+    printed: Tell = _ignore,
+    accelerator: bool = True,
+) -> Any:
     """Run the work in a process of this host. Each event of the process marks one more part as done."""
     from marin.errors import StepFailed
     from marin.training.child import run_child
@@ -119,10 +124,11 @@ def _compute(host: Host, *, work: Callable[[Tell], Any], hear: Tell = _ignore, p
             hear_of,
             printed,
             called="the process of its chips",
-            environment=child_environment(accelerator=True) | dict(host.environment),
+            environment=child_environment(accelerator) | dict(host.environment),
             on_stop=host.on_stop,
             hanging=hanging,
             failed=StepFailed,
+            keeps=not accelerator and process is None,
         )
         return None if host.number else unpickled(answer)
 

@@ -154,7 +154,7 @@ class Quote:
 
 @dataclass(frozen=True, kw_only=True)
 class Series:
-    """A line. arm: gives it that arm's colour. low, high: a band around y."""
+    """A line, or dots alone. arm: gives it that arm's colour. low, high: a band around y."""
 
     name: str
     x: Sequence[float]
@@ -162,6 +162,7 @@ class Series:
     arm: str = ""
     low: Sequence[float] = ()
     high: Sequence[float] = ()
+    dots: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

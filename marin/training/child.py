@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
-import sys
 import threading
 import time
 from collections import deque
@@ -17,8 +15,9 @@ from types import FrameType
 from typing import Any
 
 from marin import errors
-from marin.fingerprint.observation.listening import answering, current
+from marin.fingerprint.observation.listening import current
 from marin.fingerprint.observation.observation import Observation, Scope
+from marin.training.child_process import Order, begin, keep
 from marin.training.hanging import HangWatch
 
 LOG_LINES_SHOWN = 15
@@ -36,56 +35,51 @@ def run_child(
     on_stop: Callable[[Callable[[], object]], object],
     hanging: HangWatch,
     failed: type[errors.MarinError],
+    keeps: bool = False,
 ) -> None:
     """Run marin.training.main on a specification to its end. log: the file for everything that the child prints.
 
     hear: receives the child's events, in order. printed: receives each printed line, some lines only with the next
     event. called: the child's name in messages. on_stop: receives a function that kills the child. The child dies with
-    this process. A SIGTERM to this process goes to the child first.
+    this thread. A SIGTERM to this process goes to the child first. keeps: whether the child may work for this thread
+    again: another call with ``keeps`` then saves the imports and the programs that the child has compiled.
     Raises the child's own error if it is a MarinError; Preempted if SIGTERM ended the child; ProcessLost if the child
     was killed or stood still (ProcessAborted for SIGABRT); else ``failed``. The last three quote the end of the log.
     """
     lines = Printed(log)
-    reading, writing = os.pipe()
     here = current()
     scope = here.scope if here is not None else Scope()
+    order = Order(specification=str(specification), log=str(log), scope=scope.to_plain(), another=keeps)
     failure: dict[str, Any] | None = None
-    with log.open("ab") as output, os.fdopen(reading, encoding="utf-8") as events:
-        try:
-            with answering():
-                process = subprocess.Popen(
-                    [
-                        *(sys.executable, "-m", "marin.training.main", str(specification), str(writing)),
-                        *(str(os.getpid()), json.dumps(scope.to_plain())),
-                    ],
-                    stdin=subprocess.PIPE,
-                    stdout=output,
-                    stderr=subprocess.STDOUT,
-                    env=dict(environment),
-                    pass_fds=(writing,),
-                )
-        finally:
-            os.close(writing)
-        try:
-            on_stop(process.kill)
-            with _passing_on_sigterm(process), hanging.of(process):
-                for line in events:
-                    lines.tell(printed)
-                    facts = json.loads(line)
-                    match facts.pop("event"):
-                        case "failed":
-                            failure = facts
-                        case "observed":
-                            if here is not None:
-                                here.join(Observation.from_plain(facts))
-                        case event:
-                            hear(event, **facts)
-        except BaseException:
-            process.kill()
-            raise
-        finally:
-            # Closing the child's input tells it to exit, if it still runs.
-            process.communicate()
+    child, is_done = begin(order, environment), False
+    process = child.process
+    try:
+        on_stop(process.kill)
+        with _passing_on_sigterm(process), hanging.of(process):
+            for line in child.events:
+                lines.tell(printed)
+                facts = json.loads(line)
+                match facts.pop("event"):
+                    case "failed":
+                        failure = facts
+                    case "observed":
+                        if here is not None:
+                            here.join(Observation.from_plain(facts))
+                    case "begun":
+                        pass
+                    case "done":
+                        is_done = True
+                        break
+                    case event:
+                        hear(event, **facts)
+    except BaseException:
+        process.kill()
+        raise
+    finally:
+        if is_done:
+            keep(child)
+        else:
+            child.end()
     lines.tell(printed, ended=True)
     if failure is not None:
         if failure["missing"]:
@@ -94,6 +88,8 @@ def run_child(
         if isinstance(kind, type) and issubclass(kind, errors.MarinError):
             raise kind(failure["message"])
         raise failed(f"{failure['kind']}: {failure['message']}; the end of {log}:\n{_tail(log)}")
+    if is_done:
+        return
     if process.returncode == -signal.SIGTERM:
         raise errors.Preempted(
             f"preempted (SIGTERM): {called} ended without a save; the next run goes on from the last save, if any"

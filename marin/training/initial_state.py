@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -28,6 +29,7 @@ from marin.training.adapters import (
 from marin.training.finite import non_finite_arrays, write_arrays
 from marin.training.levanter_model import READING, array_shapes, build_model
 from marin.training.levanter_optimizer import with_count
+from marin.training.model import ModelShape, Recompute
 from marin.training.settings import changes, machine, settings
 from marin.training.spec import StartMode, TrainingSpec
 from marin.training.transfer import CLIP_HISTORY, Carried, Shapes, below, stored_shapes, transfer_report
@@ -43,6 +45,7 @@ class InitialState:
         # Keys are arguments of compiled programs, never constants: runs that differ in their seed share the programs.
         model_key, training_key = jax.random.split(jax.random.PRNGKey(spec.seed))
         self._keys = (model_key, training_key)
+        self._build, self._fresh = _makers(trainer, spec.model, spec.vocabulary, spec.recompute)
 
     def begin(self) -> tuple[TrainerState, dict[str, Any] | None]:
         """Return the state after ``first_step`` steps, and the report on the parts taken from another checkpoint.
@@ -182,20 +185,6 @@ class InitialState:
         step = checkpoint.read_facts(source).step
         return dataclasses.replace(state, opt_state=seeded), {"step": step, "arrays": sorted(report["kept"])}
 
-    def _build(self, key: Any) -> Any:
-        model = build_model(self._spec.model, self._spec.vocabulary, key, self._spec.recompute)
-        return self._trainer.mp.cast_to_param(model)
-
-    def _fresh(self, model_key: Any, training_key: Any) -> TrainerState:
-        return TrainerState.init(
-            self._trainer.optimizer,
-            self._build(model_key),
-            key=training_key,
-            is_trainable=True,
-            mp=self._trainer.mp,
-            model_averaging=self._trainer.config.model_averaging,
-        )
-
     def _load(
         self,
         make: Callable[..., Any],
@@ -209,16 +198,11 @@ class InitialState:
         shape = eqx.filter_eval_shape(make, *arguments)
         saved = saveable_training_mask(shape) if isinstance(shape, TrainerState) else True
         mapping = self._trainer.parameter_axis_mapping
-
-        @haliax.named_jit(axis_resources=mapping, out_axis_resources=mapping)
-        def complete(loaded: Any, *arguments: Any) -> Any:
-            there = eqx.filter(loaded, lambda leaf: not isinstance(leaf, jax.ShapeDtypeStruct))
-            return eqx.combine(there, make(*arguments))
-
+        complete = haliax.named_jit(_completed, axis_resources=mapping, out_axis_resources=mapping)
         loaded = eqx.filter(shape, lambda _: False)
         if source is not None:
             loaded = self._read(eqx.filter(shape, saved), source, subpath=subpath, partial=partial)
-        made = complete(loaded, *arguments)
+        made = complete(make, loaded, *arguments)
         if source is not None and (found := non_finite_arrays(made)):
             raise UnreadableCheckpoint(
                 f"{source.url} holds {write_arrays([f'{subpath}/{path}' if subpath else path for path in found])}; "
@@ -301,3 +285,34 @@ class InitialState:
                 f"{source.url} holds another architecture: it lacks {sorted(report['fresh'])}, and this model has no "
                 f"use for {sorted(report['dropped'])}; a fork needs the same model, use WarmStart for another"
             )
+
+
+@functools.lru_cache(maxsize=4)
+def _makers(
+    trainer: Any, shape: ModelShape, vocabulary: int, recompute: Recompute
+) -> tuple[Callable[[Any], Any], Callable[[Any, Any], TrainerState]]:
+    """Return the functions that make fresh weights from a key, and a fresh state from two keys.
+
+    Runs in one process that get the same functions share the compiled programs.
+    """
+
+    def build(key: Any) -> Any:
+        return trainer.mp.cast_to_param(build_model(shape, vocabulary, key, recompute))
+
+    def fresh(model_key: Any, training_key: Any) -> TrainerState:
+        return TrainerState.init(
+            trainer.optimizer,
+            build(model_key),
+            key=training_key,
+            is_trainable=True,
+            mp=trainer.mp,
+            model_averaging=trainer.config.model_averaging,
+        )
+
+    return build, fresh
+
+
+def _completed(make: Callable[..., Any], loaded: Any, *arguments: Any) -> Any:
+    """Return the result of ``make``, with every array that is loaded in place of the made one."""
+    there = eqx.filter(loaded, lambda leaf: not isinstance(leaf, jax.ShapeDtypeStruct))
+    return eqx.combine(there, make(*arguments))

@@ -36,7 +36,7 @@ from marin.training.saving import COMMIT_SECONDS, Emit, Saving
 from marin.training.settings import changes, machine, settings
 from marin.training.spec import TrainingSpec, to_json
 from marin.training.tracking import Track, tracking
-from marin.training.trainer import Captured, make_trainer
+from marin.training.trainer import make_trainer
 from marin.training.transfer import describe
 from marin.training.watching import Watching
 
@@ -53,10 +53,9 @@ def train(spec: TrainingSpec, emit: Emit) -> None:
     """
     started = time.monotonic()
     find_buckets()
-    captured = Captured()
-    trainer = make_trainer(spec, captured)
+    trainer = make_trainer(spec)
     with trainer:
-        run = _Run(spec, trainer, captured, emit)
+        run = _Run(spec, trainer, emit)
         state, logs = run.prepare()
         emit("begin", step=int(state.step), seconds=time.monotonic() - started)
         with tracking(spec.tracked, to_json(spec), lambda text: emit("note", text=text)) as track:
@@ -84,8 +83,9 @@ def _notes_alone(emit: Emit) -> Emit:
 
 
 class _Run:
-    def __init__(self, spec: TrainingSpec, trainer: Trainer, captured: Captured, emit: Emit) -> None:
-        self._spec, self._trainer, self._captured, self._emit = spec, trainer, captured, emit
+    def __init__(self, spec: TrainingSpec, trainer: Trainer, emit: Emit) -> None:
+        self._spec, self._trainer, self._emit = spec, trainer, emit
+        self._captured: Any = trainer.tracker
         self._state_directory = Directory(spec.state)
         self._costs = Costs(
             model=spec.model,

@@ -109,12 +109,16 @@ def run_training(
         on_stop=on_stop,
         hanging=hanging,
         failed=TrainingFailed,
+        keeps=not accelerator and spec.process is None and spec.tracked is None and spec.profile is None,
     )
     return news.timings
 
 
 def child_environment(accelerator: bool, tracked: Tracked | None = None) -> dict[str, str]:
-    """Return this process's environment, set up for a trainer: offline, on the right device, marin's packages found."""
+    """Return this process's environment, set up for a trainer.
+
+    It is offline, uses the right device, finds marin's packages, and keeps compiled programs for later processes.
+    """
     root = str(Path(errors.__file__).parents[1])
     paths = [root, *(path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path and path != root)]
     made = {**os.environ, "HF_HUB_OFFLINE": "1", "PYTHONPATH": os.pathsep.join(paths)}
@@ -122,6 +126,9 @@ def child_environment(accelerator: bool, tracked: Tracked | None = None) -> dict
         made["WANDB_MODE"] = "disabled"  # Levanter imports it
     if not accelerator:
         made["JAX_PLATFORMS"] = "cpu"
+    made.setdefault("JAX_COMPILATION_CACHE_DIR", str(compiled_folder() / "programs"))
+    made.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.2")
+    made.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
     if sys.dont_write_bytecode:
         # Importing Levanter takes 9 s if Python compiles its sources each time, and 4 s if Python reuses bytecode.
         made.pop("PYTHONDONTWRITEBYTECODE", None)

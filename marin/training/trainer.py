@@ -22,7 +22,9 @@ from marin.training.adapters import frozen
 from marin.training.chips import mesh_config
 from marin.training.levanter_optimizer import averaging, build_optimizer
 from marin.training.model import Precision
+from marin.training.optimizer import Optimizer
 from marin.training.processes import join
+from marin.training.schedule import Schedule
 from marin.training.spec import TrainingSpec
 
 POLICIES = {Precision.FLOAT32: "f32", Precision.BFLOAT16: "params=float32,compute=bfloat16,output=float32"}
@@ -72,7 +74,11 @@ class Captured(Tracker):
     def finish(self) -> None: ...
 
 
-def make_trainer(spec: TrainingSpec, captured: Captured) -> Trainer:
+def make_trainer(spec: TrainingSpec) -> Trainer:
+    """Return the trainer of a run, whose tracker is a Captured.
+
+    Runs in one process that differ only in seed, data and start share a trainer, and so the compiled step.
+    """
     # This logger warns of every static field of a model when Levanter reads a checkpoint.
     logging.getLogger("levanter.tensorstore_serialization").setLevel(logging.ERROR)
     for name, setting in DEFAULT_JAX_CONFIG.items():
@@ -81,32 +87,46 @@ def make_trainer(spec: TrainingSpec, captured: Captured) -> Trainer:
         jax.config.update("jax_compilation_cache_dir", spec.compiled)
         jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.2)
         jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
+    join(spec.process)
+    parts = (spec.optimizer, spec.schedule, spec.precision, spec.end_step, spec.tensor, spec.sequences_per_device)
+    return _trainer(*parts, has_adapters=spec.lora is not None)
+
+
+@functools.lru_cache(maxsize=4)
+def _trainer(
+    optimizer: Optimizer,
+    schedule: Schedule,
+    precision: Precision,
+    end_step: int,
+    tensor: int,
+    sequences_per_device: int | None,
+    *,
+    has_adapters: bool,
+) -> Trainer:
     config = TrainerConfig(
         id="run",
-        seed=spec.seed,
-        mp=jmp.get_policy(POLICIES[spec.precision]),
-        model_averaging=averaging(spec.optimizer),
+        mp=jmp.get_policy(POLICIES[precision]),
+        model_averaging=averaging(optimizer),
         tracker=NoopConfig(),
-        num_train_steps=spec.end_step,
+        num_train_steps=end_step,
         load_checkpoint=False,
         log_jaxprs=False,
         log_xla_hlo=False,
         crash_on_nan=False,  # marin's own error names the step and the remedy
         crash_on_inf=False,
-        mesh=mesh_config(spec.tensor),
-        per_device_parallelism=spec.sequences_per_device or -1,
+        mesh=mesh_config(tensor),
+        per_device_parallelism=sequences_per_device or -1,
     )
-    join(spec.process)
-    levanter.tracker.set_global_tracker(captured)
+    levanter.tracker.set_global_tracker(Captured())
 
     def loss(model: Any, *inputs: Any, key: Any = None, weight_per_sequence: Any = None, **_: Any) -> Any:
         (example,) = inputs
-        model = model if spec.lora is None else frozen(model)
-        loss_of = functools.partial(model.compute_next_token_loss, key=key, logsumexp_weight=spec.optimizer.z_loss)
+        model = frozen(model) if has_adapters else model
+        loss_of = functools.partial(model.compute_next_token_loss, key=key, logsumexp_weight=optimizer.z_loss)
         if weight_per_sequence is None:
             return loss_of(example)
         # Levanter takes the mean over micro-batches. A mean of micro-batch means would count a token for more if few
         # other tokens in its micro-batch have a weight.
         return loss_of(example, reduction=haliax.sum) / (weight_per_sequence * _sequences(example))
 
-    return _Trainer(config, build_optimizer(spec.optimizer, spec.schedule), loss, add_default_hooks=False)
+    return _Trainer(config, build_optimizer(optimizer, schedule), loss, add_default_hooks=False)

@@ -113,7 +113,7 @@ def _curve(made: Made) -> Curves:
             )
         x = [math.log10(rung["flops"]) for rung in each["rungs"]]
         places += x
-        series.append(Series(name=f"{of}rungs", x=x, y=[rung["mean"] for rung in each["rungs"]]))
+        series.append(Series(name=f"{of}rungs", x=x, y=[rung["mean"] for rung in each["rungs"]], dots=True))
         if (test := each["backtest"]) is not None:
             series.append(Series(name=f"{of}backtest", x=[math.log10(test["compute"])], y=[test["predicted"]["value"]]))
         if (found := each["prediction"]) is not None:
@@ -234,7 +234,7 @@ def _accuracy(name: str, found: Mapping[str, Made]) -> Curves:
     for recipe, each in found.items():
         of = f"{recipe}: " if len(found) > 1 else ""
         points = sorted(each["points"], key=lambda point: point["loss"])
-        series.append(Series(name=f"{of}runs", x=_each(points, "loss"), y=_each(points, "accuracy")))
+        series.append(Series(name=f"{of}runs", x=_each(points, "loss"), y=_each(points, "accuracy"), dots=True))
         if each["curve"]:
             series.append(Series(name=f"{of}fit", x=_each(each["curve"], "loss"), y=_each(each["curve"], "accuracy")))
     one = next(iter(found.values()))

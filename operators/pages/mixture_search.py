@@ -105,7 +105,7 @@ def _held_out(made: Made) -> Curves:
         x="measured objective",
         y="objective",
         series=[
-            Series(name="predicted", x=actual, y=[pair[1] for pair in pairs]),
+            Series(name="predicted", x=actual, y=[pair[1] for pair in pairs], dots=True),
             Series(name="measured", x=actual, y=actual),
         ],
         note=f"Each prediction is by a fit without that proxy. Rank correlation {found['rank']:.2f}, error "

@@ -84,6 +84,7 @@ def _curve(made: Made, place: int) -> Curves:
                 name=f"seed {seed}",
                 x=[at for at, each in zip(x, along, strict=True) if seed in each["runs"]],
                 y=[each["runs"][seed] for each in along if seed in each["runs"]],
+                dots=True,
             )
             for seed in seeds
         ]

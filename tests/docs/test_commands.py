@@ -588,7 +588,7 @@ def test_the_commands_of_a_page_run(page: str, made: Lab, tmp_path: Path, reques
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(2400)
 def test_the_commands_about_a_project_of_ones_own_run(made: Lab, tmp_path: Path) -> None:
     """One store holds the outputs of all of them."""
     lab = made.copied(tmp_path / "marin")

@@ -20,7 +20,7 @@ from operators.datasets.rehearsal.python_text import PydocPages
 from operators.train import Train
 
 ROOT = Path(__file__).resolve().parents[2]
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(3000)]
 
 
 def start(store: str, experiment: str = "exp1529_mantis") -> subprocess.Popen[str]:

@@ -136,7 +136,6 @@ def test_which_fields_are_part_of_an_evaluations_identity():
     assert step == Evaluate(checkpoint=CHECKPOINT, tokenizer=TOKENIZER, domains={"web": WEB}, label="b")
     assert step != Evaluate(checkpoint=CHECKPOINT, tokenizer=TOKENIZER, domains={"net": WEB})
     assert set(step.dependencies) == {CHECKPOINT, TOKENIZER, WEB}
-    assert step.isolated
 
 
 PARENT, BISON, MANTIS = (Given(name_of_input=name) for name in ("parent", "bison", "mantis"))

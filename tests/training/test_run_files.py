@@ -140,9 +140,7 @@ def test_a_process_that_cannot_begin_is_an_error_with_the_reason(tmp_path: Path)
 def test_a_trainer_whose_parent_is_another_process_does_nothing(tmp_path: Path) -> None:
     spec = small_spec(tmp_path / "run")
     (tmp_path / "spec.json").write_text(to_json(spec))
-    ended = subprocess.run(
-        [sys.executable, "-m", "marin.training.main", str(tmp_path / "spec.json"), "1", "1"], capture_output=True
-    )
+    ended = subprocess.run([sys.executable, "-m", "marin.training.main", "1", "1"], capture_output=True)
     assert ended.returncode == 70
     assert not Path(spec.state).exists()
 

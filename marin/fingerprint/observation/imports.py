@@ -32,6 +32,11 @@ def imported_as(file: str) -> Imported | None:
     return _imported_as.get(file)
 
 
+def edited() -> bool:
+    """Return whether the file of any imported module of the project changed since its import."""
+    return any(held.stamp != stamp_of(file) for file, held in list(_imported_as.items()))
+
+
 def remember_imported() -> None:
     """Note the modules that were imported before anybody listened."""
     for module in list(sys.modules.values()):

@@ -22,6 +22,7 @@ from typing import Any
 
 from marin.fingerprint.observation import arguments
 from marin.fingerprint.observation.callers import COMPILED, Reader, is_engines, is_of_pool, who_reads, who_runs
+from marin.fingerprint.observation.imports import edited as edited
 from marin.fingerprint.observation.imports import import_begins, import_ended, remember_imported
 from marin.fingerprint.observation.journal import Journal
 from marin.fingerprint.observation.observation import (

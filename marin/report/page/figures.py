@@ -198,7 +198,7 @@ def lines(block: Curves, arms: Sequence[str]) -> dict[str, Any]:
     for one in block.series:
         key = one.arm if one.arm in named else one.name
         colour = named.index(key) if key in named else None
-        run = {"name": one.name, "colour": colour, "x": {block.x: one.x}, "y": {block.y: one.y}}
+        run = {"name": one.name, "colour": colour, "x": {block.x: one.x}, "y": {block.y: one.y}, "dots": one.dots}
         if len(one.x):
             drawn.append(run | ({"low": one.low, "high": one.high} if one.low and one.high else {}))
     return {

@@ -6,14 +6,17 @@ import json
 import re
 from contextlib import suppress
 from typing import Any
+from urllib.parse import quote
 
 from marin.errors import CorruptRecord, MarinError
 from marin.report.audit import audit_record
 from marin.report.history import status_of
 from marin.report.lineage_tree import About, Direction, LineageTree, walk
+from marin.report.page.sections import REPORT
 from marin.report.section import Table
 from marin.report.serve.curves import CHECKPOINT
 from marin.report.serve.dropped import removed_by_reason
+from marin.report.serve.listing import pages_of
 from marin.report.serve.looked import StoreView
 from marin.report.written import written_table
 from marin.store.files.manifest import FileEntry
@@ -61,7 +64,7 @@ def step_page(looked: StoreView, identity: str) -> dict[str, Any]:
         "notes": [note for note in looked.claims([output])[output] if note not in warnings],  # on its origin
         "claims": audit_record(store, looked.lineage, record),
         "verified": last_verified(store).get(record.attempt, ""),  # when `marin audit --bytes` last found no damage
-        "views": _views(record) if is_committed else (),
+        "views": _views(looked, record) if is_committed else (),
         "fields": [(name, *_value(value)) for name, value in without_credentials(record.config).items()],
         "files": files,
         "up": _lineage(looked, record, Direction.UP),
@@ -78,13 +81,19 @@ def _wrote(store: Store, folder: str) -> Table | None:
     return written_table("Samples", lines) if lines else None
 
 
-def _views(record: Record) -> list[tuple[str, str]]:
-    """Return (address below the step, title) of each view of this kind of output."""
+def _views(looked: StoreView, record: Record) -> list[tuple[str, str]]:
+    """Return (address below the step, title) of each view of this kind of output.
+
+    A report has its tables and pictures on the pages of its experiment.
+    """
     found = [("contents", {"tokens": "documents, decoded"}.get(record.kind, record.kind))]
     if record.kind == "tokens":
         found.insert(0, ("tokens", "sequences, token by token"))
     if removed := sum(removed_by_reason(record).values()):
         found.append(("dropped", f"kept and dropped, side by side ({removed:,} dropped)"))
+    if record.kind == REPORT and (experiment := record.provenance.experiment):
+        pages = pages_of(looked, [experiment])[experiment]
+        found += [(f"../../page/{quote(page)}", f"on the page {page.removesuffix('.html')}") for page in pages]
     if record.kind == CHECKPOINT:
         found.append((f"../../curves?run={record.identity[:12]}", "loss curve"))
     return found

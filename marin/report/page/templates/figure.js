@@ -152,7 +152,8 @@ class Figure {
       const line = {
         stroke: () => colourOf(run),
         dash: dashOf(run.colour ?? 0),
-        points: { show: raw.length < 2 },
+        points: { show: run.dots || raw.length < 2 },
+        ...(run.dots ? { paths: () => null } : {}),
       };
       if (isFirst) run.line = over > 1 ? runningMean(run.mean?.[panel] ?? raw, over) : raw;
       if (isFirst && over > 1) {

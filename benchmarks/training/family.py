@@ -1,0 +1,93 @@
+"""Time a family: many small trainings of one shape, then their evaluations, from one run each.
+
+    ./py benchmarks/training/family.py FOLDER [--members 64] [--steps 100]
+
+FOLDER: a new folder for the store. The trainings are proxies of exp2345_mixture's rehearsal. Prints the seconds of each
+part, and a digest of all losses and scores, to compare with another commit's.
+"""
+
+# pyright: basic
+from __future__ import annotations
+
+import argparse
+import hashlib
+import os
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from experiments.swarm import SIZES, Size, Swarm
+from marin import Experiment, Scale, executor_main
+from marin.evaluation.results import SCORES_FILE
+from marin.store.inventory import read_inventory
+from marin.store.store import open_store
+from marin.training.metrics import TIMINGS, read_metrics
+from operators.datasets import gsm8k
+from operators.mixture_search import MixtureSearch
+
+MEMBERS, STEPS, PART = "FAMILY_MEMBERS", "FAMILY_STEPS", "FAMILY_PART"
+TOKENS, TRAININGS, SCORES = "tokens", "trainings", "scores"
+
+
+class Family(Swarm):
+    @property
+    def size(self) -> Size:
+        return replace(SIZES[self.scale], proxies=int(os.environ[MEMBERS]), steps=int(os.environ[STEPS]))
+
+
+def build(scale: Scale) -> Experiment:
+    swarm = Family(scale=scale, items=gsm8k.test_items(scale))
+    size, tokens = swarm.size, swarm.data.tokens
+    search = MixtureSearch(
+        label="family",
+        sources={tokens(name): held for name, held in size.held.items()},
+        recipe=swarm.proxy,
+        score=swarm.score,
+        objective=dict.fromkeys(size.objective, 1.0),
+        target_tokens=size.target,
+        max_epochs=size.max_epochs,
+        proxies=size.proxies,
+    )
+    made = {TOKENS: search.sources, TRAININGS: search.trainings, SCORES: search.scores}[os.environ[PART]]
+    results = {f"{at}": step for at, step in enumerate(made)}
+    return Experiment(issue=2345, question="How long does a family take?", results=results)
+
+
+def digest(folder: str) -> str:
+    """Return a digest of the metrics of all trainings, but for their times, and of all scores."""
+    store, made = open_store(folder), hashlib.sha256()
+    every = read_inventory(store).records
+    for identity in sorted(every):
+        output = store.output(every[identity])
+        if every[identity].op == "train":
+            rows = [{name: row[name] for name in row if name not in TIMINGS} for row in read_metrics(output)]
+            made.update(repr([{**row, "process": None} for row in rows]).encode())
+        elif every[identity].op == "evaluate":
+            made.update(output.read_bytes(SCORES_FILE))
+    return made.hexdigest()[:12]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder")
+    parser.add_argument("--members", default="64")
+    parser.add_argument("--steps", default="100")
+    given = parser.parse_args()
+    environment = {**os.environ, MEMBERS: given.members, STEPS: given.steps}
+    for part in (TOKENS, TRAININGS, SCORES):
+        began = time.monotonic()
+        command = [sys.executable, __file__, "--prefix", given.folder]
+        subprocess.run(command, env={**environment, PART: part}, check=True, stdout=subprocess.DEVNULL)
+        print(f"{part}: {time.monotonic() - began:.0f} s", flush=True)
+    print(f"outputs {digest(given.folder)}")
+
+
+if __name__ == "__main__":
+    if PART in os.environ:
+        executor_main(build)
+    else:
+        main()
