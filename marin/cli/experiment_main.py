@@ -19,7 +19,8 @@ def executor_main(build: Build, arguments: Sequence[str] | None = None, *, backe
     steps instead of the one that ``--backend`` names. ``InlineBackend()`` runs them in this process, for a profiler.
     """
     from marin.cli.parameters import all_of, command_line
-    from marin.cli.run import RunOptions, run_experiment
+    from marin.cli.run import run_experiment
+    from marin.cli.run_options import RunOptions
     from marin.steps.experiment_file import importable, source_of
 
     source = source_of(build)

@@ -16,7 +16,8 @@ from marin.cli.cluster import cluster_called, followed, print_follow_and_stop
 from marin.cli.exits import Exit
 from marin.cli.options import EXPERIMENT
 from marin.cli.parameters import all_of, command_line, flag, option
-from marin.cli.run import RunOptions, run_experiment
+from marin.cli.run import run_experiment
+from marin.cli.run_options import RunOptions
 from marin.errors import BadField, BadPrefix
 from marin.executor.backends.backend import BackendName
 from marin.executor.clusters.dashboard import Dashboard

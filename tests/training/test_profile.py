@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from marin.cli.run import parse_steps
+from marin.cli.run_options import parse_steps
 from marin.errors import BadField
 from marin.store.files.directory import Directory
 from marin.training.process import compiled_folder
