@@ -1,4 +1,4 @@
-"""What starting costs: whole processes that import an experiment, the command line, or nothing.
+"""What starting costs: whole processes that import, build or plan an experiment, or do nothing.
 
 ./py benchmarks/engine/import_time.py [--repeats 15]
 """
@@ -6,25 +6,30 @@
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import statistics
 import subprocess
 import sys
-import time
 from typing import NamedTuple
 
 from rich.table import Table
 
 from benchmarks.engine.report import wide_console
 
+BUILD = "import experiments.exp1529_mantis as e; from marin import Scale; e.build(Scale('{}')).steps()"
+DRY_RUN = (  # makes no store
+    "import experiments.exp1529_mantis as e; from marin import executor_main; "
+    "executor_main(e.build, ['--dry-run', '--scale', '{}', '--prefix', 'no-store'])"
+)
 STATEMENTS = {
     "nothing": "pass",
     "an operator's view": "import marin",
     "an experiment": "import experiments.exp1529_mantis",
-    "built, both scales": (
-        "import experiments.exp1529_mantis as e; from marin.steps.scale import Scale; "
-        "[e.build(scale) for scale in Scale]"
-    ),
+    "built, rehearsal": BUILD.format("rehearsal"),
+    "dry run, rehearsal": DRY_RUN.format("rehearsal"),
+    "built, full": BUILD.format("full"),
+    "dry run, full": DRY_RUN.format("full"),
     "the command line": "import marin.cli.commands",
 }
 SLOWEST = 15
@@ -39,14 +44,16 @@ class Module(NamedTuple):
 
 
 def process_seconds(statement: str) -> float:
-    began = time.perf_counter()
-    subprocess.run([sys.executable, "-c", statement], check=True)
-    return time.perf_counter() - began
+    """Return the processor time of a process, which other work on the machine changes less than its duration."""
+    began = os.times()
+    subprocess.run([sys.executable, "-c", statement], stdout=subprocess.DEVNULL, check=True)
+    ended = os.times()
+    return ended.children_user + ended.children_system - began.children_user - began.children_system
 
 
 def modules(statement: str) -> list[Module]:
     done = subprocess.run(
-        [sys.executable, "-X", "importtime", "-c", statement], stderr=subprocess.PIPE, text=True, check=True
+        [sys.executable, "-X", "importtime", "-c", statement], capture_output=True, text=True, check=True
     )
     lines = re.findall(r"^import time:\s+(\d+) \|\s+(\d+) \|\s*(\S+)$", done.stderr, re.MULTILINE)
     return [Module(name, int(own) / 1e6, int(whole) / 1e6) for own, whole, name in lines]
@@ -61,7 +68,7 @@ def main() -> None:
     for _ in range(repeats):  # interleaved, so that noise hits all alike
         for name, statement in STATEMENTS.items():
             seconds[name].append(process_seconds(statement))
-    table = Table(title=f"whole process, milliseconds, of {repeats}", header_style="bold")
+    table = Table(title=f"whole process, milliseconds of a processor, of {repeats}", header_style="bold")
     for heading in ("imports", "median", "least", "most", "modules"):
         table.add_column(heading, justify="left" if heading == "imports" else "right")
     for name, held in seconds.items():
