@@ -168,17 +168,16 @@ def server(request: pytest.FixtureRequest) -> Iterator[StoreServer]:
 
 
 @pytest.fixture(autouse=True)
-def _local_copies(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch, _compared: Path) -> None:
-    """Copies of remote inputs are each test's own. What was found of the state of modules is remembered by their whole
-    source and state, so tests of one process may share it: each new project would start a process to find it again."""
+def _local_copies(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch, _sources: Path) -> None:
+    """Copies of remote inputs are each test's own. Tests of one process share the content of source files."""
     copies = tmp_path_factory.mktemp("copies")
-    (copies / "module-states").symlink_to(_compared)
+    (copies / "sources").symlink_to(_sources)
     monkeypatch.setenv("MARIN_CACHE", str(copies))
 
 
 @pytest.fixture(scope="session")
-def _compared(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("module-states")
+def _sources(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("sources")
 
 
 @pytest.fixture

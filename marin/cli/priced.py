@@ -38,15 +38,21 @@ class PricedPlan:
         print_costs(console, self.plan, self.costs, self.regions)
 
     def would_run(self) -> int:
-        """Return the exit code of a run that stops here, or 0. Raises the other errors that refuse a run."""
+        """Return the exit code of a run that stops here, or 0. Raises the other errors of the plan that refuse a run.
+
+        A dry run does not compare this process with its files, which takes longer than the plan.
+        """
         if self.plan.having(Action.STOP):
             return Exit.DRIFT
-        self.must_run()
+        self._must_be_allowed()
         return Exit.OK
 
     def must_run(self) -> Egress:
         """Return the bytes that cross regions. Raises the errors that refuse a run."""
         self.plan.must_not_stop()
+        return self._must_be_allowed()
+
+    def _must_be_allowed(self) -> Egress:
         must_not_starve(self.plan, self.sizes)
         may = {Action.RECHECK: " (if an input changes)"}
         moved = [(f"{each.name}{may.get(each.decision.action, '')}", each.egress) for each in self.costs if each.egress]

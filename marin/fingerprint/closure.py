@@ -23,14 +23,14 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 
 from marin.fingerprint.lookup.definitions import CONTENT, Key
-from marin.fingerprint.lookup.keepers import Keepers, Retention
+from marin.fingerprint.lookup.keepers import Keepers
 from marin.fingerprint.lookup.units import INDIFFERENT, READERS, Unit, Units
 from marin.fingerprint.moved import as_before, named_before
 from marin.fingerprint.origin import is_engine
-from marin.fingerprint.source.module import Chain, Module
-from marin.fingerprint.source.unit_source import AS_SCRIPT, ON_IMPORT, Trait
+from marin.fingerprint.source.module import AS_SCRIPT, ON_IMPORT, Chain, Module, Retention, Trait
 from marin.steps.value import digest
 
+_ASKING = frozenset({Trait.READS_ANNOTATIONS, Trait.READS_DOCS})
 _NONE: Mapping[Key, Mapping[str, str]] = {}
 DIGITS = 24  # hexadecimal: 96 bits are far beyond an accidental collision
 
@@ -73,7 +73,7 @@ class Reach:
     announced: dict[Key, None] = field(default_factory=dict[Key, None])
     doubtful: bool = False
     counted: dict[Key, CountedParts] = field(default_factory=dict[Key, "CountedParts"])
-    traits: Trait = Trait.NONE
+    traits: set[Trait] = field(default_factory=set[Trait])
     tops: set[str] = field(default_factory=set[str])
     parts: dict[Key, Part] = field(default_factory=dict[Key, Part])
     units_named: dict[Key, Unit] = field(default_factory=dict[Key, Unit])
@@ -90,14 +90,14 @@ class Registers:
         self._units, self._keepers, self._reached, self._tops = units, keepers, reach.units, reach.tops
         self._pending = [key for key in reach.announced if key not in reach.units]
         reached = reach.units.items() if self._pending else ()
-        self._state = {key for key, unit in reached if unit.piece.traits & Trait.STATE}
+        self._state = {key for key, unit in reached if Trait.STATE in unit.piece.traits}
 
     def found(self) -> list[Key]:
         return [key for key in self._pending if self._enters(key)]
 
     def _enters(self, key: Key) -> bool:
         """Return whether defining ``key`` can write to a reached variable, or pass it to reached code or packages."""
-        announcement = key.module.announced[key.name]
+        announcement = key.module.source.announced[key.name]
         if any(self._hears(chain, key, itself=False) for chain in announcement.calls):
             return True
         for chain in announcement.decorators:
@@ -107,7 +107,7 @@ class Registers:
                 top = found.name.split(".")[0]
                 if found.kind == "package" and top in self._tops and top not in INDIFFERENT:
                     return True
-        hooked = [base for base in self._units.ancestors(key) if self._units.piece(base).traits & Trait.HOOKS]
+        hooked = [base for base in self._units.ancestors(key) if Trait.HOOKS in self._units.piece(base).traits]
         return any(self._keeps(base, Retention.OBJECT) for base in hooked)
 
     def _hears(self, chain: Chain, key: Key, *, itself: bool) -> bool:
@@ -150,6 +150,7 @@ class Closures:
         self.units = Units()
         self.keepers = Keepers(self.units)
         self._loads = functools.cache(self._loaded_by)
+        self._announced = functools.cache(self._announced_in)
         self._part = functools.cache(self._make_part)
 
     def reach(
@@ -198,49 +199,51 @@ class Closures:
             queue.extend(unit.leads)
             if key.name == CONTENT:
                 continue
-            self._load(key.module, reach)
-            for module in unit.loads:
-                self._load(module, reach)
+            self._load([*reversed(unit.loads), key.module], reach)
 
-    def _load(self, module: Module, reach: Reach) -> None:
-        """Add a module and all modules that importing it imports, but neither the engine nor modules behind it."""
-        pending = [module]
+    def _load(self, pending: list[Module], reach: Reach) -> None:
+        """Add modules and all that importing them imports, the last first. Stop at the engine."""
         while pending:
             module = pending.pop()
             if module in reach.loaded or is_engine(module.name):
                 continue
             reach.loaded[module] = None
-            reach.announced.update((Key(module, name), None) for name in module.announced)
+            reach.announced |= self._announced(module)
             pending.extend(self._loads(module))
 
+    def _announced_in(self, module: Module) -> dict[Key, None]:
+        return dict.fromkeys(Key(module, name) for name in module.source.announced)
+
     def _loaded_by(self, module: Module) -> tuple[Module, ...]:
-        targets = (target for each in module.imported for target in each.loads)
+        targets = (target for each in module.source.imported for target in each.loads)
         return tuple(dict.fromkeys(each for target in targets for each in self.units.resolver.loaded(target, module)))
 
     def _on_import(self, reach: Reach) -> list[Key]:
-        keys = [Key(module, ON_IMPORT) for module in reach.loaded if module.effects]
+        keys = [Key(module, ON_IMPORT) for module in reach.loaded if module.source.effects]
         return [key for key in keys if key not in reach.units and self.units[key].text]
 
     def _listed(self, reach: Reach) -> list[Key]:
         """Return every class of a loaded module that derives from a reached one, if reached code lists subclasses."""
-        if not reach.traits & Trait.LISTS_SUBCLASSES:
+        if Trait.LISTS_SUBCLASSES not in reach.traits:
             return []
-        classes = [key for key in reach.announced if key not in reach.units and key.module.announced[key.name].bases]
+        classes = [
+            key for key in reach.announced if key not in reach.units and key.module.source.announced[key.name].bases
+        ]
         return [key for key in classes if not self.units.ancestors(key).isdisjoint(reach.units)]
 
     def _inspect(self, reach: Reach) -> list[Key]:
         """Mark the units that are looked into, and return the units that their annotations name."""
         by_package = not READERS.isdisjoint(reach.tops)
-        asks = bool(reach.traits & (Trait.READS_ANNOTATIONS | Trait.READS_DOCS)) or (by_package and reach.doubtful)
+        asks = not _ASKING.isdisjoint(reach.traits) or (by_package and reach.doubtful)
         everything = CountedParts.DOCS if asks else CountedParts.CODE
         handed = {key for unit in reach.units.values() for key in unit.handed}
         # Functions that a decorator or call may give to singledispatch, which reads the type from the annotation.
-        dispatching = reach.units.items() if reach.traits & Trait.DISPATCHES else ()
-        registers = ((key, unit) for key, unit in dispatching if unit.piece.traits & Trait.REGISTERS)
+        dispatching = reach.units.items() if Trait.DISPATCHES in reach.traits else ()
+        registers = ((key, unit) for key, unit in dispatching if Trait.REGISTERS in unit.piece.traits)
         registered = {each for key, unit in registers for each in (key, *unit.handed)}
         queue: list[Key] = []
         for key, unit in reach.units.items():
-            is_class = bool(unit.piece.traits & Trait.CLASS)
+            is_class = Trait.CLASS in unit.piece.traits
             counted = max(
                 CountedParts.DOCS if unit.inspected or (by_package and key in handed and not is_class) else everything,
                 CountedParts.ANNOTATIONS if key in registered or (key in handed and is_class) else CountedParts.CODE,
@@ -249,7 +252,7 @@ class Closures:
             if counted:
                 reach.counted[key] = counted
                 queue += [each for each in self._part(key, counted).named if each not in reach.units]
-        if reach.traits & Trait.READS_SOURCE:
+        if Trait.READS_SOURCE in reach.traits:
             modules = {key.module for key in reach.units if key.module.path.suffix == ".py" and key.name != CONTENT}
             sources = [self.units.file(module.path) for module in modules]
             queue += [key for key in sources if key not in reach.units]

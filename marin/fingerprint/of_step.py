@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import os
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from enum import Enum
 from pathlib import Path
 from types import FunctionType, ModuleType
@@ -14,15 +15,14 @@ from typing import Any, NamedTuple, cast
 
 from marin.errors import PatchedCode, UnseenCode
 from marin.fingerprint.captured import SourcelessCode, file_of
-from marin.fingerprint.closure import DIGITS, Closures, Part
+from marin.fingerprint.closure import DIGITS, Closures
 from marin.fingerprint.fingerprint import CodeFingerprint
 from marin.fingerprint.lookup.definitions import Key
 from marin.fingerprint.lookup.import_path import python_version, versions
-from marin.fingerprint.lookup.units import READ_WITHOUT_PYTHON
+from marin.fingerprint.lookup.units import READ_WITHOUT_PYTHON, Unit
 from marin.fingerprint.observation.executed import Executed
 from marin.fingerprint.origin import is_engine, is_local
-from marin.fingerprint.process import Live
-from marin.fingerprint.source.unit_source import ANYTHING
+from marin.fingerprint.source.module import ANYTHING
 from marin.steps.artifact import Artifact
 from marin.steps.encoding import ATOMS
 from marin.steps.field_types import argument_of
@@ -37,27 +37,49 @@ _NONE: frozenset[type] = frozenset()
 class Fingerprinter:
     """A maker of fingerprints that remembers the source it read. Make a new one to see edited source.
 
-    of_process: refuse if this process holds other code than the files. The first step of each class costs most:
-    0.3 s for the first that reaches 12,000 lines, 1 ms for the next. Each further step of a class costs a walk over
-    its field values, 3 µs.
+    The first step of each class costs most: 0.3 s for the first that reaches 12,000 lines that nobody read before,
+    1 ms for the next. Each further step of a class costs a walk over its field values, 3 µs.
     """
 
-    def __init__(self, *, of_process: bool = True) -> None:
+    def __init__(self) -> None:
         self._closures = Closures()
-        self._live = Live(self._closures.units) if of_process else None
         self._fields: dict[type, tuple[str, ...]] = {}
         self._steps: set[type] = set()
         self._answers: dict[_Question, _Answer] = {}
         self.executed = Executed(self._closures)
         self._asked: dict[type, tuple[str, ...]] = {}
+        self._root = functools.cache(self._find_root)
+        self._installed = functools.cache(_installed)
         self._beyond: dict[tuple[_Question, type], frozenset[type]] = {}
 
     def fingerprint(self, step: ExecutorStep[Any]) -> CodeFingerprint:
         """Return the fingerprint of a step.
 
-        Raises UnseenCode, PatchedCode, and ExperimentError for a file that Python could not import either.
+        Raises UnseenCode, and ExperimentError for a file that Python could not import either.
         """
         return self._answer(step).fingerprint
+
+    def must_match_files(self, step: ExecutorStep[Any]) -> None:
+        """Raise PatchedCode if this process holds other code than the files that the step reaches."""
+        found = self._differences(self._answer(step))
+        if found:
+            raise PatchedCode(
+                f"{type(step).__qualname__}: this process runs code that differs from the files:\n  "
+                + "\n  ".join(found)
+                + "\nA worker would run the files. Write the change into them, or make it in a module that the "
+                "step's own code imports; after an edit, start a new process"
+            )
+
+    @functools.cached_property
+    def _differences(self) -> Callable[[_Answer], list[str]]:
+        from marin.fingerprint.process import Live  # parses files, which a plan seldom needs
+
+        live = Live(self._closures.units)
+
+        def differences(answer: _Answer) -> list[str]:
+            return live.differences(answer.units)
+
+        return functools.cache(differences)
 
     def _answer(self, step: ExecutorStep[Any]) -> _Answer:
         cls = type(step)
@@ -78,7 +100,7 @@ class Fingerprinter:
         """Return the fields whose values the step's code uses as names (``getattr(module, self.rule)``), with these."""
         cls = type(step)
         if cls not in self._asked:
-            keys = [key for base in cls.__mro__ if (key := self._root(base, {})) is not None]
+            keys = [key for base in cls.__mro__ if (key := self._root(base)) is not None]
             fields = {spec.name for spec in dataclasses.fields(cast(Any, step))}
             asked = set[str]().union(*(self._closures.units.asked_fields(key) for key in keys))
             self._asked[cls] = tuple(sorted(asked & fields))
@@ -151,7 +173,8 @@ class Fingerprinter:
         # Bases count too, as Python evaluated them: the source does not show a computed base.
         classes = {base for kind in (cls, *question.values, *question.also) for base in kind.__mro__}
         for member in sorted(classes, key=lambda kind: (kind.__module__, kind.__qualname__)):
-            root = self._root(member, packages)
+            root = self._root(member)
+            packages |= self._installed(member)
             roots += [root] if root is not None else []
             if root is not None and member in cls.__mro__:
                 roots += self._closures.field_annotations(root)
@@ -160,7 +183,7 @@ class Fingerprinter:
                 sourceless.add_class(member)
         for value in sourceless.roots:
             roots += self._keys(value)
-        own = [key for base in cls.__mro__ if (key := self._root(base, {})) is not None] if question.named else []
+        own = [key for base in cls.__mro__ if (key := self._root(base)) is not None] if question.named else []
         named = {key: dict(question.named) for key in own}
         reached = self._closures.reach(roots, named=named)
         parts = reached.parts
@@ -170,7 +193,12 @@ class Fingerprinter:
             packages.update(versions(top, True))
         for part in parts.values():
             packages.update(part.unit.packages)
-        self._refuse(cls, parts, sourceless)
+        if sourceless.problems:
+            raise UnseenCode(
+                f"{cls.__qualname__}: no other process could make this:\n  "
+                + "\n  ".join(dict.fromkeys(sourceless.problems))
+                + "\nMake it a field of the step, or define it at the top level of a module"
+            )
         # Our own library opens nothing but directories of the store, and hands the whole environment to programs.
         lab = [part for key, part in parts.items() if key.module.name.split(".")[0] != "marin"]
         named = frozenset(name for part in parts.values() for name in part.unit.piece.environment if name != ANYTHING)
@@ -182,44 +210,21 @@ class Fingerprinter:
             loaded=frozenset(module.name for module in reached.loaded),
             environment=frozenset(name for part in lab for name in part.unit.piece.environment) | named,
             readers=frozenset(top for part in lab for top in part.unit.tops if top in READ_WITHOUT_PYTHON)
-            | {"pandas" for part in lab if _OF_PANDAS.search(part.text)},
+            | {"pandas" for part in lab if "read_" in part.text and _OF_PANDAS.search(part.text)},
             counted_before=lambda: {key.qualified for key in self._closures.reach(roots, doubtful=True).units},
         )
         methods = frozenset[str]().union(*(part.unit.piece.methods for part in parts.values()))
-        return _Answer(fingerprint, methods)
+        return _Answer(fingerprint, methods, {key: part.unit for key, part in parts.items()})
 
-    def _refuse(self, cls: type, parts: Mapping[Key, Part], sourceless: SourcelessCode) -> None:
-        if sourceless.problems:
-            raise UnseenCode(
-                f"{cls.__qualname__}: no other process could make this:\n  "
-                + "\n  ".join(dict.fromkeys(sourceless.problems))
-                + "\nMake it a field of the step, or define it at the top level of a module"
-            )
-        if self._live is not None:
-            found = self._live.differences({key: part.unit for key, part in parts.items()})
-            if found:
-                raise PatchedCode(
-                    f"{cls.__qualname__}: this process runs code that differs from the files:\n  "
-                    + "\n  ".join(found)
-                    + "\nA worker would run the files. Write the change into them, or make it in a module that the "
-                    "step's own code imports; after an edit, start a new process"
-                )
-
-    def _root(self, cls: type, packages: dict[str, str]) -> Key | None:
+    def _find_root(self, cls: type) -> Key | None:
         """Return the unit that defines a live class; None for a class of the engine, Python, a package or no source."""
-        if not _is_project(cls):
-            return None
-        path = Path(file_of(cls)).resolve()
-        if not is_local(path):
-            packages.update(versions(cls.__module__.split(".")[0], True))
-            return None
-        keys = self._keys(cls)
+        keys = self._keys(cls) if _is_project(cls) and is_local(_real(file_of(cls))) else []
         return keys[0] if keys else None
 
     def _shows(self, value: FunctionType | type) -> bool:
         """Return whether a source file shows the definition. Installed code is known by its version."""
         file = file_of(value)
-        return os.path.isfile(file) and (not is_local(os.path.realpath(file)) or bool(self._keys(value)))
+        return os.path.isfile(file) and (not is_local(_real(file)) or bool(self._keys(value)))
 
     def _keys(self, value: FunctionType | type | ModuleType) -> list[Key]:
         """Return the unit that defines a function or class, or all units of a module.
@@ -230,11 +235,11 @@ class Fingerprinter:
         file = value.__file__ if isinstance(value, ModuleType) else file_of(value)
         if not file or not os.path.isfile(file) or not file.endswith(".py"):
             return []
-        module = resolver.module(Path(file).resolve())
+        module = resolver.module(_real(file))
         if isinstance(value, ModuleType):
             return [each.unit for each in resolver.whole(module) if each.unit is not None]
         symbol = value.__qualname__.split(".")[0]
-        return [Key(module, symbol)] if symbol in module.bindings else []
+        return [Key(module, symbol)] if symbol in module.source.bindings else []
 
 
 class _Question(NamedTuple):
@@ -250,11 +255,13 @@ class _Question(NamedTuple):
     named: tuple[tuple[str, str], ...] = ()
 
 
-class _Answer(NamedTuple):
-    """A fingerprint and its methods: attributes that the code uses of objects that may be an input's step."""
+@dataclasses.dataclass(frozen=True, eq=False)
+class _Answer:
+    """A fingerprint. methods: attributes that its code uses of objects that may be an input's step. units: its code."""
 
     fingerprint: CodeFingerprint
     methods: frozenset[str]
+    units: Mapping[Key, Unit]
 
 
 def _name(cls: type) -> str:
@@ -266,6 +273,17 @@ def _is_project(cls: type) -> bool:
     if top in sys.stdlib_module_names:  # types.new_class gives its own module's name to a new class
         return not hasattr(sys.modules.get(cls.__module__), cls.__qualname__.split(".")[0])
     return not is_engine(cls.__module__)
+
+
+@functools.cache
+def _real(file: str) -> Path:
+    return Path(file).resolve()
+
+
+def _installed(cls: type) -> dict[str, str]:
+    """Return the version of the package that defines a live class."""
+    is_of_package = _is_project(cls) and not is_local(_real(file_of(cls)))
+    return versions(cls.__module__.split(".")[0], True) if is_of_package else {}
 
 
 def _offer(cls: type) -> frozenset[str]:
@@ -286,6 +304,11 @@ _FINGERPRINTER = Fingerprinter()
 def code_fingerprint(step: ExecutorStep[Any]) -> CodeFingerprint:
     """Return the step's fingerprint, from source files as this process first read them."""
     return _FINGERPRINTER.fingerprint(step)
+
+
+def must_match_files(step: ExecutorStep[Any]) -> None:
+    """Raise PatchedCode if this process holds other code than the files that the step reaches."""
+    _FINGERPRINTER.must_match_files(step)
 
 
 def executed() -> Executed:

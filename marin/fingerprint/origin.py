@@ -34,6 +34,7 @@ class Origin(Enum):
     IMPORT = "import"
 
 
+@functools.cache
 def is_engine(module: str) -> bool:
     """Return whether a dotted module belongs to the engine."""
     top, _, rest = module.partition(".")

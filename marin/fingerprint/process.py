@@ -31,7 +31,9 @@ from marin.fingerprint.observation.imports import Imported, imported_as
 from marin.fingerprint.observation.observation import stamp_of
 from marin.fingerprint.origin import is_local
 from marin.fingerprint.source.bindings import FUNCTIONS, bound_names
+from marin.fingerprint.source.module import Module
 from marin.fingerprint.source.normalize import normalise
+from marin.fingerprint.source.syntax import Syntax, parse
 
 _MISSING = object()
 _PLAIN = (int, float, bool, str, bytes, type(None))
@@ -45,6 +47,7 @@ class Live:
         self._modules: dict[str, ModuleType] = {}  # by file
         self._seen = 0
         self._outdated = functools.cache(self._why_outdated)
+        self._syntax = functools.cache(_parsed)
 
     def differences(self, reached: Mapping[Key, Unit]) -> list[str]:
         """Return one line for each reached definition that the process holds differently than the source."""
@@ -57,7 +60,7 @@ class Live:
                 found.append(f"{key.module.path} was edited {outdated}")
                 continue
             value = vars(module).get(key.name, _MISSING)
-            if value is not _MISSING and (defined := _definition(key)) is not None:
+            if value is not _MISSING and (defined := self._definition(key)) is not None:
                 found += self._of_unit(key, value, defined, reached)
         return list(dict.fromkeys(found))
 
@@ -117,9 +120,17 @@ class Live:
             return False
         made_in = self._units.resolver.module(Path(file).resolve())
         symbol = value.__qualname__.split(".")[0]
-        if symbol in made_in.bindings:
+        if symbol in made_in.source.bindings:
             return Key(made_in, symbol) in reached
         return any(key.module is made_in for key in reached)
+
+    def _definition(self, key: Key) -> ast.stmt | None:
+        """Return the only statement that binds a name of a module; None if others may bind it."""
+        syntax = self._syntax(key.module)
+        if syntax is None or key.name in syntax.imports or syntax.stars:
+            return None
+        statements = normalise(syntax.bindings.get(key.name, []), syntax)
+        return statements[0] if len(statements) == 1 and key.name in bound_names(statements[0]) else None
 
     def _why_outdated(self, path: Path, module: ModuleType) -> str:
         """Return when the file of a module was edited after its import, and what to do; "" if it was not."""
@@ -146,17 +157,15 @@ def _why_outdated(path: Path, held: Imported, is_of_bytecode: bool) -> str:
     return "within the second in which Python compiled it, so this process runs it as it was; start a new process"
 
 
+def _parsed(module: Module) -> Syntax | None:
+    path = module.path
+    with suppress(OSError, SyntaxError, ValueError):  # edited since it was read
+        return parse(path.read_bytes(), module.name, path, is_package=path.name == "__init__.py")
+    return None
+
+
 def _compiled(path: Path) -> CodeType:
     return _anywhere(compile(path.read_bytes(), str(path), "exec", dont_inherit=True))
-
-
-def _definition(key: Key) -> ast.stmt | None:
-    """Return the only statement that binds a name of a module; None if others may bind it."""
-    module = key.module
-    if key.name in module.imports or module.stars:
-        return None
-    statements = normalise(module.bindings.get(key.name, []), module)
-    return statements[0] if len(statements) == 1 and key.name in bound_names(statements[0]) else None
 
 
 def _names(node: ast.stmt) -> list[str]:

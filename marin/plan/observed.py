@@ -27,7 +27,7 @@ from marin.fingerprint.observation import start
 from marin.fingerprint.observation.observation import LOOKED_FOR, Observation, Scope, is_temporary, stamp_of
 from marin.fingerprint.of_step import executed
 from marin.fingerprint.origin import is_local
-from marin.fingerprint.source.unit_source import ANYTHING
+from marin.fingerprint.source.module import ANYTHING
 from marin.plan.digests import ABSENT, UNREADABLE, Digests, fixed
 from marin.steps.step import ExecutorStep
 from marin.store.files.checksums import memory_file

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from marin.errors import BadField, CorruptRecord, Drift, Revoked, UnknownStep
-from marin.fingerprint.of_step import code_fingerprint
+from marin.fingerprint.of_step import code_fingerprint, must_match_files
 from marin.plan.decision import Action, Decision, OnDrift, Trust, decide, shown_changes
 from marin.plan.digests import Digests
 from marin.plan.drift import CurrentCode
@@ -58,7 +58,10 @@ class Plan:
         return [decision for decision in self.decisions if decision.action in actions]
 
     def must_not_stop(self) -> None:
-        """Raise CorruptRecord for damage, else Revoked, else Drift with every drifted step and the ways on."""
+        """Raise CorruptRecord for damage, else Revoked, else Drift with every drifted step and the ways on.
+
+        Raise PatchedCode if a step would run and this process holds other code than the step's files.
+        """
         stopped = self.having(Action.STOP)
         damaged = [decision for decision in stopped if not decision.drift and decision.trust is not Trust.REVOKED]
         if damaged:
@@ -69,6 +72,8 @@ class Plan:
             raise Revoked(_about_revoked(revoked))
         if stopped:
             raise Drift(_about_drift(stopped))
+        for decision in self.having(Action.RUN, Action.RECHECK):
+            must_match_files(decision.step)
 
 
 def _about_revoked(stopped: list[Decision]) -> str:

@@ -16,11 +16,12 @@ import json, sys
 sys.path[:0] = sys.argv[1:]
 import op
 from marin.errors import ExperimentError
-from marin.fingerprint.of_step import code_fingerprint
+from marin.fingerprint.of_step import code_fingerprint, must_match_files
 step = op.build()
 before = set(sys.modules)
 try:
     made = code_fingerprint(step).to_json(sources=True)
+    must_match_files(step)
 except ExperimentError as error:
     made = {"units": {}, "packages": {}, "refused": f"{type(error).__name__}: {error}"}
 made["imported"] = sorted(m for m in set(sys.modules) - before if m.split(".")[0] in ("op", "lib", "plugin"))

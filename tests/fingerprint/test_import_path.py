@@ -57,6 +57,6 @@ def test_it_is_the_file_that_python_takes(folders: list[Path], monkeypatch: pyte
     done = subprocess.run(command, env=environment, cwd="/", capture_output=True, text=True, check=True)
     monkeypatch.setattr(sys, "path", [*map(str, folders), *sys.path])
     locator = Locator()
-    found = {name: locator.find(name, folders[0] / "script.py") for name in NAMES}
+    found = {name: locator.find(name, folders[0]) for name in NAMES}
     assert {name: str(at) if isinstance(at, Path) else None for name, at in found.items()} == json.loads(done.stdout)
     assert {at for at in found.values() if not isinstance(at, Path)} == {"absent", "nowhere"}

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from marin.fingerprint.source.module import Module, parse
-from marin.fingerprint.source.unit_source import UnitSource
+from marin.fingerprint.source.syntax import Syntax, parse
+from marin.fingerprint.source.unit_source import read_unit
 
 ROOT = Path(__file__).resolve().parents[2]
 # Calls of which it is followed what they give, and marks in annotations.
@@ -58,9 +58,9 @@ def used(table: symtable.SymbolTable) -> list[symtable.Symbol]:
     ]
 
 
-def check(module: Module, names: list[str]) -> int:
+def check(module: Syntax, names: list[str]) -> int:
     for name in names:
-        unit = UnitSource(module, name)
+        unit = read_unit(module, name)
         known = {each.name for each in unit.references if each.start is None}
         of_python = in_text(unit.text) - {each for aside in module.aside.values() for each in aside.type_params}
         # What a class may mean before it binds it itself, and what functions set of the module, we take as used, too.
@@ -81,11 +81,11 @@ def test_a_unit_uses_the_names_that_pythons_symbol_table_says(folder: str) -> No
 def test_scopes_of_every_kind() -> None:
     module = parse(TRICKY.encode(), "tricky", Path("tricky.py"), is_package=False)
     assert check(module, ["X", "Outer"]) == 2
-    assert {each.name for each in UnitSource(module, "X").references} == {"a", "b", "l", "g"}
+    assert {each.name for each in read_unit(module, "X").references} == {"a", "b", "l", "g"}
 
 
 def test_a_comprehension_does_not_see_what_its_class_binds() -> None:
     """Which the symbol table of Python 3.12 does not tell: it has no scopes of comprehensions any more."""
     source = "x = 1\nclass A:\n    y = 2\n    z = [(x, y) for _ in y]\n"
     module = parse(source.encode(), "a", Path("a.py"), is_package=False)
-    assert [each.name for each in UnitSource(module, "A").references] == ["x", "y"]
+    assert [each.name for each in read_unit(module, "A").references] == ["x", "y"]

@@ -54,6 +54,15 @@ def test_an_edit_that_python_overlooks_is_said_and_nothing_is_made_by_the_old_co
     assert project.ran() == ["say/say"]
 
 
+def test_a_run_refuses_a_patched_function_before_it_starts_and_a_dry_run_uses_the_files(project: Project) -> None:
+    patched = EXPERIMENT.replace("from lib.words", "import lib.words\nfrom lib.words")
+    begin = "def build(scale: Scale) -> Experiment:\n"
+    project.file.write_text(patched.replace(begin, f"{begin}    lib.words.ending = lambda: '?'\n"))
+    assert "2 run" in project.run("--dry-run")
+    assert "lib.words.ending was replaced by" in project.run(expect=4)
+    assert not project.store.exists()
+
+
 def test_a_refactoring_with_the_same_bytes_reruns_only_its_own_step(project: Project) -> None:
     project.run()
     project.edit("MARK * times", "''.join([MARK] * times)")

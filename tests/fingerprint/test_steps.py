@@ -13,7 +13,7 @@ from marin.errors import CorruptRecord, ExperimentError
 from marin.fingerprint.fingerprint import Change, CodeFingerprint, compare, source_diff
 from marin.fingerprint.of_step import Fingerprinter, code_fingerprint
 from marin.fingerprint.origin import LIBRARY
-from marin.fingerprint.source.module import parse
+from marin.fingerprint.source.syntax import parse
 from tests.fingerprint.project import write
 
 OPERATORS = 12
@@ -110,12 +110,12 @@ def test_edits_are_seen_by_a_new_fingerprinter_only(tmp_path, monkeypatch):
     write(tmp_path, {"fingerprint_test_edited.py": HEAD.replace("size", "edited_size") + OPERATOR_ALONE})
     monkeypatch.syspath_prepend(str(tmp_path))
     step = importlib.import_module("fingerprint_test_edited").Step()
-    fingerprinter = Fingerprinter(of_process=False)
+    fingerprinter = Fingerprinter()
     before = fingerprinter.fingerprint(step)
     path = tmp_path / "fingerprint_test_edited.py"
     path.write_text(path.read_text().replace("return 1", "return 2"))
     assert fingerprinter.fingerprint(step) is before
-    after = Fingerprinter(of_process=False).fingerprint(step)
+    after = Fingerprinter().fingerprint(step)
     (change,) = compare(before, after)
     assert (change.kind, change.name) == ("changed", "fingerprint_test_edited.Step")
     shown = source_diff(change, before.sources, after.sources).splitlines()

@@ -15,7 +15,7 @@ from marin.fingerprint.origin import is_engine, is_local
 from marin.steps.step import ExecutorStep
 
 TESTS = Path(__file__).resolve().parents[1]
-FINGERPRINTER = Fingerprinter(of_process=False)
+FINGERPRINTER = Fingerprinter()
 
 
 @contextmanager

@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import os
 import platform
+import re
 import sys
 from collections.abc import Iterable
 from contextlib import suppress
@@ -50,16 +51,19 @@ class Locator:
         self._finders: dict[Path, machinery.FileFinder] = {}
         self._children: dict[tuple[Path, str], Path | None] = {}
         self._found: dict[tuple[Path, str], Path | Elsewhere] = {}
+        self._roots: dict[Path, Path] = {}
         self._search_paths: dict[tuple[str, ...], list[Path]] = {}
         self._names: dict[str, Path] = {}
         self._portions: dict[Path, list[Path]] = {}  # the folders of a namespace, by the first folder
 
     def import_root(self, path: Path) -> Path:
         """Return the folder that holds the top-level package (or the file itself)."""
-        folder = path.parent
-        while _is_package(folder):
-            folder = folder.parent
-        return folder
+        return self._root(path.parent)
+
+    def _root(self, folder: Path) -> Path:
+        if folder not in self._roots:
+            self._roots[folder] = self._root(folder.parent) if _is_package(folder) else folder
+        return self._roots[folder]
 
     def is_project(self, folder: Path) -> bool:
         return any((folder / mark).exists() for mark in _PROJECT_MARKS)
@@ -69,7 +73,7 @@ class Locator:
         root = self.import_root(path)
         if root == path.parent and path.name != "__init__.py":  # not in a package: name it within the project
             root = next(filter(self.is_project, path.parents), root)
-        return path.relative_to(root)
+        return Path(*path.parts[len(root.parts) :])
 
     def name_of(self, path: Path) -> str:
         """Return the dotted name of a local module or namespace folder, unique among those asked for."""
@@ -80,15 +84,15 @@ class Locator:
             name += "~"
         return name
 
-    def find(self, dotted: str, importer: Path) -> Path | Elsewhere:
-        """Return the file (or namespace folder) of an absolute import in the file ``importer``.
+    def find(self, dotted: str, folder: Path) -> Path | Elsewhere:
+        """Return the file (or namespace folder) of an absolute import in a file of ``folder``.
 
         "nowhere": not installed. "absent": the package is local, but has no such source file.
         """
-        key = (importer, dotted)
+        key = (folder, dotted)
         if key not in self._found:
             package, _, name = dotted.rpartition(".")
-            found = self.find(package, importer) if package else self._find_top(name, importer)
+            found = self.find(package, folder) if package else self._find_top(name, folder)
             if package and isinstance(found, Path):
                 found = self.submodule(found, name) or "absent"
             self._found[key] = found
@@ -100,8 +104,8 @@ class Locator:
             return self._first([package.parent], name)
         return self._first(self._portions.get(package, ()), name)
 
-    def _find_top(self, top: str, importer: Path) -> Path | Elsewhere:
-        roots = [self.import_root(importer), *self._search_path()]
+    def _find_top(self, top: str, folder: Path) -> Path | Elsewhere:
+        roots = [self._root(folder), *self._search_path()]
         found = self._first(roots, top)
         if found is not None and found.suffix:
             return found
@@ -111,7 +115,7 @@ class Locator:
             return "external"
         # A script's own folder comes last, although Python looks there first. If the folder is a
         # package, its modules must not hide installed ones with the same names.
-        return found or self._first([importer.parent], top) or _ask_import_system(top)
+        return found or self._first([folder], top) or _ask_import_system(top)
 
     def _first(self, folders: Iterable[Path], name: str) -> Path | None:
         """Return a module in one of the folders; if there is none, the first folder of a namespace."""
@@ -160,11 +164,18 @@ def versions(top: str, found: bool) -> dict[str, str]:
     """Return distribution name and version of a top-level module. found: whether it can be imported here."""
     for name in (_DISTRIBUTIONS.get(top, top), top):
         try:
-            return {name: metadata.version(name)}
+            return {name: _version(name)}
         except metadata.PackageNotFoundError:
             continue
     names = sorted(set(_every_distribution().get(top, ()))) if found else []
-    return {name: metadata.version(name) for name in names} or {top: "unknown" if found else NOT_INSTALLED}
+    return {name: _version(name) for name in names} or {top: "unknown" if found else NOT_INSTALLED}
+
+
+def _version(name: str) -> str:
+    """Return the version of a distribution, without parsing its whole metadata. Raises PackageNotFoundError."""
+    distribution = metadata.distribution(name)
+    found = re.search(r"^Version: *(\S+) *$", distribution.read_text("METADATA") or "", re.MULTILINE)
+    return found[1] if found else distribution.version
 
 
 _every_distribution = functools.cache(metadata.packages_distributions)

@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from marin.errors import ExperimentError
 from marin.fingerprint.lookup.definitions import CONTENT, Definition, Key, Resolver
 from marin.fingerprint.lookup.import_path import versions
-from marin.fingerprint.source.module import Announcement, Chain, Module
-from marin.fingerprint.source.names import FIELD, Reference, Role
-from marin.fingerprint.source.unit_source import AS_SCRIPT, Annotation, Trait, UnitSource
+from marin.fingerprint.source.module import (
+    AS_SCRIPT,
+    FIELD,
+    Annotation,
+    Announcement,
+    Chain,
+    Module,
+    Reference,
+    Role,
+    Trait,
+    UnitSource,
+)
 
 SHOWN = 64 << 10  # larger files are known by their checksum alone
+_EMPTY = UnitSource()
 _NO_VALUES: Mapping[str, str] = {}
 HERE = "bound here"  # the target of a name that its module both binds and imports
 
@@ -71,8 +83,9 @@ class Units:
     def __init__(self) -> None:
         self.resolver = Resolver()
         self._units: dict[Key, Unit] = {}
-        self._pieces: dict[Key, UnitSource] = {}
         self._steps: dict[Key, bool] = {}
+        self.chain = functools.cache(self._of_chain)
+        self.is_ours = functools.cache(self._is_ours)
         self._files: dict[Path, Module] = {}
         self._everything: dict[Key, frozenset[Key]] = {}
         self._ancestors: dict[Key, frozenset[Key]] = {}
@@ -92,9 +105,11 @@ class Units:
         return {each.removeprefix(FIELD) for each in attributes if each.startswith(FIELD)}
 
     def piece(self, key: Key) -> UnitSource:
-        if key not in self._pieces:
-            self._pieces[key] = UnitSource(key.module, key.name)
-        return self._pieces[key]
+        """Return the source of a unit; empty for a name that its module does not bind."""
+        held = key.module.source
+        if key.name in held.bindings and key.name not in held.units:
+            raise ExperimentError(f"{key.module.path}: {key.name} is nested too deeply to be read; split it up")
+        return held.units.get(key.name, _EMPTY)
 
     def is_step(self, key: Key) -> bool:
         """Return whether a unit is a class that derives from ExecutorStep."""
@@ -107,14 +122,14 @@ class Units:
             )
         return self._steps[key]
 
-    def is_ours(self, key: Key) -> bool:
+    def _is_ours(self, key: Key) -> bool:
         """Return whether a class is a step or a ``@value``, whose fields the engine defines."""
-        decorators = key.module.announced.get(key.name, Announcement()).decorators
+        decorators = key.module.source.announced.get(key.name, Announcement()).decorators
         marks = (found for chain in decorators for found in self.chain(chain, key.module))
         return self.is_step(key) or any(found.kind == "engine" and found.name == "value" for found in marks)
 
     def bases(self, key: Key) -> list[Definition]:
-        bases = key.module.announced.get(key.name, Announcement()).bases
+        bases = key.module.source.announced.get(key.name, Announcement()).bases
         return [found for chain in bases for found in self.chain(chain, key.module)]
 
     def ancestors(self, key: Key) -> frozenset[Key]:
@@ -125,7 +140,7 @@ class Units:
             self._ancestors[key] = frozenset({key}).union(*found)
         return self._ancestors[key]
 
-    def chain(self, chain: Chain, module: Module) -> list[Definition]:
+    def _of_chain(self, chain: Chain, module: Module) -> list[Definition]:
         """Return the definitions that ``a.b.c`` at the top level of a module means."""
         return self.resolver.definitions(Reference(chain[0], chain[1:], None, "", 0), module)
 
@@ -134,7 +149,7 @@ class Units:
         for reference in (name for each in annotations for name in each.names):
             for found in self.resolver.definitions(reference, module):
                 key = found.unit
-                if key is not None and self.piece(key).traits & Trait.CLASS and not self.is_step(key):
+                if key is not None and Trait.CLASS in self.piece(key).traits and not self.is_step(key):
                     yield key
 
     def everything(self, key: Key) -> frozenset[Key]:
@@ -153,7 +168,7 @@ class Units:
     def file(self, path: Path) -> Key:
         """Return the unit of a whole file: a compiled module, or source that code looks into."""
         if path not in self._files:
-            self._files[path] = Module(self.resolver.locator.place_of(path).as_posix(), path, "")
+            self._files[path] = Module(self.resolver.locator.place_of(path).as_posix(), path)
         return Key(self._files[path], CONTENT)
 
     def _resolved(self, key: Key, values: Mapping[str, str] = _NO_VALUES) -> Unit:
@@ -188,7 +203,7 @@ class Units:
             unit.inspected |= not whole  # show.register, which reads annotations
         elif found.unit is not None and reference.role is Role.ARGUMENT and whole:
             unit.handed[found.unit] = None
-        aside = reference.role is not Role.BASE and whole and not unit.piece.traits & Trait.CALLS_RUN
+        aside = reference.role is not Role.BASE and whole and Trait.CALLS_RUN not in unit.piece.traits
         self._enter(unit, found, aside=aside)
 
     def _enter(self, unit: Unit, found: Definition, *, aside: bool) -> None:
@@ -228,7 +243,7 @@ def _file_unit(module: Module) -> Unit:
     except UnicodeDecodeError:
         text = ""
     text = text or f"{len(held)} bytes, sha256 {hashlib.sha256(held).hexdigest()}"
-    return Unit(text, UnitSource(module, CONTENT))
+    return Unit(text, _EMPTY)
 
 
 def _note(unit: Unit, key: Key, line: int, what: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import functools
 from collections.abc import Mapping, Set
 from contextlib import suppress
@@ -12,11 +11,9 @@ from marin.errors import ExperimentError
 from marin.fingerprint.closure import Closures, Part
 from marin.fingerprint.fingerprint import CodeFingerprint
 from marin.fingerprint.lookup.definitions import CONTENT, Key
-from marin.fingerprint.lookup.keepers import Retention
 from marin.fingerprint.observation.observation import CodePlace, Ran, Stack, is_on_import
 from marin.fingerprint.origin import is_engine, is_local
-from marin.fingerprint.source.module import Module
-from marin.fingerprint.source.unit_source import AS_SCRIPT, ON_IMPORT
+from marin.fingerprint.source.module import AS_SCRIPT, ON_IMPORT, STAR, Lines, Module, Retention
 
 type Beyond = Mapping[Key, Part]  # units that ran, with the units that they reach, if a fingerprint lacks them
 
@@ -86,13 +83,13 @@ class Executed:
             return key.qualified in code.units or key in beyond
 
         module = self._module(place.filename)
-        statements = module.imported if module is not None else []
-        bound = {name for each in statements if place.line in each.lines for name, _ in each.binds}
+        statements = module.source.imported if module is not None else ()
+        bound = {name for each in statements if _has(each.lines, place.line) for name in each.names}
         if module is None or not bound:
             return (key := self._key(place)) is not None and counts(key)
-        keys = [key for name in [*module.bindings, ON_IMPORT, AS_SCRIPT] if counts(key := Key(module, name))]
+        keys = [key for name in [*module.source.bindings, ON_IMPORT, AS_SCRIPT] if counts(key := Key(module, name))]
         used = {reference.name for key in keys for reference in self._closures.units.piece(key).references}
-        return "*" in bound or not used.isdisjoint(bound)
+        return STAR in bound or not used.isdisjoint(bound)
 
     def beyond(self, code: CodeFingerprint, places: Set[CodePlace], files: Mapping[str, int]) -> Beyond:
         """Return all code that these functions, and these files as a whole, reach and a fingerprint lacks.
@@ -105,10 +102,12 @@ class Executed:
             module = self._module(file)
             if module is None or is_engine(module.name) or (module.name in loaded and how == Ran.IMPORTED):
                 continue
-            whole = [Key(module, name) for name in module.bindings if name != "__doc__"]
-            whole += [Key(module, ON_IMPORT)] if module.effects else []
-            whole += [Key(module, AS_SCRIPT)] if how == Ran.PROGRAM and module.script else []
-            whole = [key for key in whole if key.name not in module.bindings or not self._closures.units.is_step(key)]
+            whole = [Key(module, name) for name in module.source.bindings if name != "__doc__"]
+            whole += [Key(module, ON_IMPORT)] if module.source.effects else []
+            whole += [Key(module, AS_SCRIPT)] if how == Ran.PROGRAM and module.source.has_script else []
+            whole = [
+                key for key in whole if key.name not in module.source.bindings or not self._closures.units.is_step(key)
+            ]
             roots |= dict.fromkeys(whole)
             loaded |= {module.name, *(each.name for each in self._closures.reach(whole).loaded)}
         parts = self._closures.reach(roots).parts if roots else {}
@@ -142,13 +141,12 @@ class Executed:
         dotted, _, symbol = name.rpartition(".")
         if not dotted or not all(part.isidentifier() for part in dotted.split(".")):
             return None
-        path = self._closures.units.resolver.locator.find(dotted, importer)
+        path = self._closures.units.resolver.locator.find(dotted, importer.parent)
         module = self._module(str(path)) if isinstance(path, Path) else None
         return Key(module, symbol) if module is not None and module.name == dotted else None
 
     def _texts(self, module: Module, symbol: str) -> dict[str, str]:
-        there = symbol in module.bindings or (symbol == ON_IMPORT and module.effects)
-        if not there and not (symbol == AS_SCRIPT and module.script):
+        if symbol not in module.source.units:
             return {}
         return {part.digest: part.text for part in self._closures.parts(Key(module, symbol))}
 
@@ -161,7 +159,8 @@ class Executed:
         if module is None:
             return None
         top = place.name.split(".")[0]
-        there = [(name != top, len(lines), name) for lines, name in self._lines(module) if place.line in lines]
+        lines = ((each, name) for each, name in self._lines(module) if _has(each, place.line))
+        there = [(name != top, last - first, name) for (first, last), name in lines]
         if not there or is_engine(module.name):
             return None
         key = Key(module, min(there, key=lambda each: each[:2])[2])
@@ -179,14 +178,11 @@ class Executed:
         return None
 
 
-def _lines_of(module: Module) -> list[tuple[range, str]]:
+def _lines_of(module: Module) -> list[tuple[Lines, str]]:
     """Return the lines and the unit's name of each statement that binds a name or runs on import."""
-    named = [(name, node) for name, nodes in module.bindings.items() for node in nodes]
-    named += [(ON_IMPORT, node) for node in module.effects]
-    return [(_lines(node), name) for name, node in named]
+    named = [(lines, name) for name, every in module.source.bindings.items() for lines in every]
+    return named + [(lines, ON_IMPORT) for lines in module.source.effects]
 
 
-def _lines(node: ast.stmt) -> range:
-    """Return the lines of a statement, with its decorators."""
-    first = min(each.lineno for each in [node, *getattr(node, "decorator_list", ())])
-    return range(first, (node.end_lineno or first) + 1)
+def _has(lines: Lines, line: int) -> bool:
+    return lines[0] <= line <= lines[1]

@@ -13,17 +13,13 @@ import sys
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from enum import IntEnum
 from itertools import pairwise
-from typing import Literal, NamedTuple, cast
+from typing import Literal, cast
 
 from marin.fingerprint.source.bindings import bound_names, chained, parameters
-from marin.fingerprint.source.module import Module, Target, absolute
+from marin.fingerprint.source.module import ANY, FIELD, SCRIPT, Reference, Role, Target
 from marin.fingerprint.source.normalize import normalise
-
-ANY = "*"  # as an attribute: a name that only a run would tell
-FIELD = "self."  # how an attribute begins that a field of the step names: ``getattr(module, self.rule)``
-SCRIPT = "__main__"  # as an attribute: the module is run with -m
+from marin.fingerprint.source.syntax import Syntax, absolute
 
 _RUNS_TEXT = {"exec": "executes text", "eval": "evaluates text", "compile": "compiles text"}
 _IMPORTERS = ("importlib.import_module", "__import__", "runpy.run_module")
@@ -35,31 +31,6 @@ _BLIND = frozenset(
     enumerate any all next iter super getattr hasattr setattr id hash callable property staticmethod classmethod
     """.split()  # noqa: SIM905
 )
-
-
-class Role(IntEnum):
-    """The use of a name. ARGUMENT: handed to a call that may look into it."""
-
-    USE = 0
-    BASE = 1
-    DECORATOR = 2
-    ARGUMENT = 3
-
-
-class Reference(NamedTuple):
-    """``name.attributes`` is used. start: where the name leads if the unit imports it itself.
-
-    scope: the function or class in the unit that uses it.
-    at_import: used when the module is imported, not when a function is called.
-    """
-
-    name: str
-    attributes: tuple[str, ...]
-    start: Target | None
-    scope: str
-    line: int
-    role: Role = Role.USE
-    at_import: bool = False
 
 
 @dataclass
@@ -87,7 +58,7 @@ class Reader(ast.NodeVisitor):
     attribute. docs: the docstrings of every function and class.
     """
 
-    def __init__(self, module: Module) -> None:
+    def __init__(self, module: Syntax) -> None:
         self.module = module
         self.references: list[Reference] = []
         self.loads: list[Target] = []
@@ -98,6 +69,9 @@ class Reader(ast.NodeVisitor):
         self._scopes = [Scope("inner", "", at_import=True)]
         self._role = Role.USE
         self._declared = 0  # the number of enclosing definitions with ``@reaches``
+
+    def read(self, statements: Iterable[ast.stmt]) -> None:
+        self._visit_all(*statements)
 
     def generic_visit(self, node: ast.AST) -> None:
         for name in _fields(type(node)):

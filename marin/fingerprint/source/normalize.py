@@ -18,14 +18,14 @@ from __future__ import annotations
 import ast
 
 from marin.fingerprint.source.bindings import DEFINITIONS, FUNCTIONS, bound_names, branches, parameters, plain
-from marin.fingerprint.source.module import Module
+from marin.fingerprint.source.syntax import Syntax
 
 # The rest of a field's annotation: a mark that it is a field, or the words that dataclasses look for.
 _FIELD = ast.Constant(...)
 _MARKS: dict[str, ast.expr] = {name: ast.Name(name, ast.Load()) for name in ("ClassVar", "InitVar", "KW_ONLY")}
 
 
-def normalise(statements: list[ast.stmt], module: Module) -> list[ast.stmt]:
+def normalise(statements: list[ast.stmt], module: Syntax) -> list[ast.stmt]:
     """Return the statements that count, changed in place. Normalising twice changes nothing more."""
     cleaned = _body(statements, module, None, fill=False)
     casts = {name for name in module.imports if module.is_of_typing(ast.Name(name), "cast")}
@@ -34,7 +34,7 @@ def normalise(statements: list[ast.stmt], module: Module) -> list[ast.stmt]:
     return cleaned
 
 
-def _body(body: list[ast.stmt], module: Module, owner: ast.AST | None, *, fill: bool = True) -> list[ast.stmt]:
+def _body(body: list[ast.stmt], module: Syntax, owner: ast.AST | None, *, fill: bool = True) -> list[ast.stmt]:
     kept: list[ast.stmt] = []
     for node in body:
         if isinstance(node, (ast.Import, ast.ImportFrom)):
@@ -71,7 +71,7 @@ def _is_filler(body: list[ast.stmt]) -> bool:
     return len(body) == 1 and isinstance(body[0], ast.Pass)
 
 
-def _set_aside(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef, module: Module) -> None:
+def _set_aside(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef, module: Syntax) -> None:
     aside, text = module.aside[node], ast.get_docstring(node, clean=False)
     if text is not None:
         aside.docstring = text
@@ -80,7 +80,7 @@ def _set_aside(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef, modu
         node.type_params = []
 
 
-def _function(node: ast.FunctionDef | ast.AsyncFunctionDef, module: Module) -> None:
+def _function(node: ast.FunctionDef | ast.AsyncFunctionDef, module: Syntax) -> None:
     for argument in parameters(node.args):
         if argument.annotation is not None:
             module.aside[node].annotations.append((argument.arg, argument.annotation))
@@ -92,7 +92,7 @@ def _function(node: ast.FunctionDef | ast.AsyncFunctionDef, module: Module) -> N
     node.body = _body(node.body, module, node)
 
 
-def _annotated(node: ast.AnnAssign, module: Module, owner: ast.AST | None) -> ast.stmt | None:
+def _annotated(node: ast.AnnAssign, module: Syntax, owner: ast.AST | None) -> ast.stmt | None:
     if not isinstance(owner, ast.ClassDef):
         return ast.copy_location(ast.Assign([node.target], node.value), node) if node.value else None
     if node.annotation in (_FIELD, *_MARKS.values()):

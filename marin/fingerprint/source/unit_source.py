@@ -1,53 +1,34 @@
-"""Read the source of one unit before any name in it is resolved: a function of one file's text alone.
-
-The result includes the unit's traits (Trait), and the environment variables that its text names.
-"""
+"""Read the source of one unit before any name in it is resolved: a function of one file's text alone."""
 
 from __future__ import annotations
 
 import ast
-import functools
 import re
 from collections.abc import Callable, Iterator
-from enum import IntFlag
-from typing import NamedTuple
 
 from marin.fingerprint.origin import is_engine
-from marin.fingerprint.source.bindings import CONTAINERS, FUNCTIONS, branches, defaults, leaves, plain
-from marin.fingerprint.source.module import Module
-from marin.fingerprint.source.names import Reader, Reference
+from marin.fingerprint.source.bindings import CONTAINERS, FUNCTIONS, branches, defaults, holds_container, leaves, plain
+from marin.fingerprint.source.keeping import keeping
+from marin.fingerprint.source.module import (
+    ANYTHING,
+    AS_SCRIPT,
+    ON_IMPORT,
+    Annotation,
+    Keeping,
+    Reference,
+    Trait,
+    UnitSource,
+)
+from marin.fingerprint.source.names import Reader
 from marin.fingerprint.source.normalize import normalise
+from marin.fingerprint.source.syntax import Syntax
 
-ON_IMPORT = "<on import>"
-AS_SCRIPT = "<as script>"
-ANYTHING = "*"  # in place of a name that only a run would tell
 _ASKS = frozenset({"get", "setdefault", "pop", "__getitem__", "__contains__"})
 _MAPPING = frozenset({"os.environ", "environ", "os.environb"})
 _GETTERS = frozenset({"os.getenv", "getenv", "os.getenvb"})
 _EXPANDERS = frozenset({"os.path.expandvars", "expandvars"})
 _VARIABLE = re.compile(r"\$\{?(\w+)")
 _ENVIRONMENT = re.compile("env|expandvars")
-
-
-class Trait(IntFlag):
-    """Traits of a unit. STATE: a variable that can change after import. HOOKS: a class that sees its new subclasses.
-
-    CLASS: a class. CALLS_RUN: calls run() of something, perhaps of a named step.
-    READS_…: reads docstrings, annotations or source text. DISPATCHES: dispatches by the annotations of functions.
-    REGISTERS: perhaps registers a function with a dispatcher.
-    """
-
-    NONE = 0
-    STATE = 1
-    HOOKS = 2
-    CLASS = 4
-    CALLS_RUN = 16
-    READS_ANNOTATIONS = 32
-    READS_DOCS = 64
-    READS_SOURCE = 128
-    LISTS_SUBCLASSES = 256
-    DISPATCHES = 512
-    REGISTERS = 1024
 
 
 # Functions that show the docstring, annotations or source of a function or class to the code that calls them.
@@ -78,44 +59,36 @@ _BY_WORD = {
     Trait.HOOKS: ("def __init_subclass__", "metaclass="),
     Trait.REGISTERS: ("register",),
 }
-_CONTAINERS = frozenset(
-    {"dict", "list", "set", "defaultdict", "OrderedDict", "Counter", "deque", "WeakValueDictionary", "ChainMap"}
-)
 
 
-class Annotation(NamedTuple):
-    """An annotation. text: with its target. names: the names in it. of_field: it annotates a class's attribute."""
-
-    text: str
-    names: tuple[Reference, ...]
-    of_field: bool
-
-
-class UnitSource(Reader):
-    """The source of one of the module's bindings, or of ON_IMPORT or AS_SCRIPT; empty for any other name.
-
-    text: normalised source. annotations, docs: these count if they are read. environment: variables that the code asks
-    for. The other attributes are those in Reader.
-    """
-
-    def __init__(self, module: Module, name: str) -> None:
-        super().__init__(module)
-        statements = normalise(_statements(module, name), module)
-        self._visit_all(*statements)
-        text = ast.unparse(ast.Module(statements, []))
-        self.text = "\n".join([text, *_order(module, name, self)]) if text else ""
-        self.annotations = [_annotation(*each) for each in self.annotated]
-        self.traits = _traits(statements, text, self, binds=name not in (ON_IMPORT, AS_SCRIPT))
-        self.environment = _asked_for(statements, self) if _may_ask(text, module) else ()
+def read_unit(module: Syntax, name: str) -> UnitSource:
+    """Return the source of one of the module's bindings, or of ON_IMPORT or AS_SCRIPT; empty for any other name."""
+    statements = normalise(_statements(module, name), module)
+    reader = Reader(module)
+    reader.read(statements)
+    text = ast.unparse(ast.Module(statements, []))
+    binds = name not in (ON_IMPORT, AS_SCRIPT)
+    return UnitSource(
+        text="\n".join([text, *_order(module, name, reader)]) if text else "",
+        references=tuple(reader.references),
+        loads=tuple(reader.loads),
+        notes=tuple(reader.notes),
+        methods=frozenset(reader.methods),
+        annotations=tuple(_annotation(*each) for each in reader.annotated),
+        docs=tuple(reader.docs),
+        traits=_traits(statements, text, reader, binds=binds),
+        environment=_asked_for(statements, reader) if _may_ask(text, module) else (),
+        keeping=keeping(name, module) if binds else Keeping(),
+    )
 
 
-def _may_ask(text: str, module: Module) -> bool:
+def _may_ask(text: str, module: Syntax) -> bool:
     """Return whether text may read an environment variable, also after ``from os import getenv as get``."""
     targets = (target for each in module.imports.values() for target in each if target.module == "os")
     return _ENVIRONMENT.search(text) is not None or any(_ENVIRONMENT.search(target.symbol) for target in targets)
 
 
-def _statements(module: Module, name: str) -> list[ast.stmt]:
+def _statements(module: Syntax, name: str) -> list[ast.stmt]:
     if name == AS_SCRIPT:
         return list(module.script)
     if name == ON_IMPORT:
@@ -123,14 +96,14 @@ def _statements(module: Module, name: str) -> list[ast.stmt]:
     return list(module.bindings.get(name, ()))
 
 
-def _only_calls_engine(node: ast.stmt, module: Module) -> bool:
+def _only_calls_engine(node: ast.stmt, module: Syntax) -> bool:
     """Return whether a statement only calls the engine, as an experiment's ``executor_main(build)`` does."""
     if not (isinstance(node, ast.Expr) and isinstance(node.value, ast.Call)):
         return False
     return is_engine(module.dotted(node.value.func).rpartition(".")[0])
 
 
-def _order(module: Module, name: str, reader: Reader) -> list[str]:
+def _order(module: Syntax, name: str, reader: Reader) -> list[str]:
     """Return lines for statements whose order matters: one on import may run between two changes of its operands."""
     if name == AS_SCRIPT:
         return []
@@ -168,7 +141,7 @@ def _annotation(label: str, node: ast.expr, of_field: bool) -> Annotation:
     return Annotation(f"{label}: {ast.unparse(plain(node))}", tuple(names), of_field)
 
 
-def _traits(statements: list[ast.stmt], text: str, reader: Reader, *, binds: bool) -> Trait:
+def _traits(statements: list[ast.stmt], text: str, reader: Reader, *, binds: bool) -> frozenset[Trait]:
     """Return the traits of statements. binds: whether a name stands for the statements."""
     imported = _imported_names(reader)
     attributes = reader.methods.union(*(reference.attributes for reference in reader.references))
@@ -181,7 +154,9 @@ def _traits(statements: list[ast.stmt], text: str, reader: Reader, *, binds: boo
         found.add(Trait.CLASS)
     if binds and any(map(_can_change, statements)):
         found.add(Trait.STATE)
-    return functools.reduce(Trait.__or__, found, Trait.NONE)
+    if binds and any(map(_holds_result, statements)):
+        found.add(Trait.HOLDS_RESULT)
+    return frozenset(found)
 
 
 def _imported_names(reader: Reader) -> set[str]:
@@ -215,15 +190,11 @@ def _can_change(node: ast.stmt) -> bool:
     return any(_can_change(inner) for body in branches(node) for inner in body)
 
 
-def holds_container(value: ast.expr) -> bool:
-    for inner in ast.walk(value):
-        if isinstance(inner, CONTAINERS):
-            return True
-        if isinstance(inner, ast.Call):
-            name = inner.func.attr if isinstance(inner.func, ast.Attribute) else getattr(inner.func, "id", "")
-            if name in _CONTAINERS:
-                return True
-    return False
+def _holds_result(node: ast.stmt) -> bool:
+    """Return whether a class attribute or a default argument is the result of a call."""
+    given = (each for inner in ast.walk(node) if isinstance(inner, FUNCTIONS) for each in defaults(inner.args))
+    held = [inner.value for inner in getattr(node, "body", ()) if isinstance(inner, ast.Assign)]
+    return any(isinstance(inner, ast.Call) for value in (*given, *held) for inner in ast.walk(value))
 
 
 def _asked_for(statements: list[ast.stmt], reader: Reader) -> tuple[str, ...]:

@@ -25,7 +25,7 @@ from msgspec.structs import replace
 
 from marin.errors import CorruptOutput, StoreError, StoreFull
 from marin.store.files import transfer
-from marin.store.files.checksums import cache_folder
+from marin.store.files.checksums import SOURCES, cache_folder
 from marin.store.files.local import FileStamp, file_stamps
 from marin.store.files.manifest import FileEntry, content_digest, parse_manifest
 from marin.store.files.staging import fetch
@@ -127,7 +127,8 @@ def _make_room(wanted: int) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     given = os.environ.get("MARIN_CACHE_GIB")
     bound = int(float(given) * 2**30) if given else shutil.disk_usage(folder).total // 2
-    copies = sorted((path for path in folder.iterdir() if path.is_dir()), key=lambda path: path.stat().st_mtime)
+    copies = [path for path in folder.iterdir() if path.is_dir() and path.name != SOURCES]
+    copies.sort(key=lambda path: path.stat().st_mtime)
     sizes = {path: sum(file.stat().st_size for file in path.rglob("*") if file.is_file()) for path in copies}
     for path in copies:
         if sum(sizes.values()) + wanted <= bound:

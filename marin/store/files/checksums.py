@@ -23,6 +23,7 @@ import xxhash
 logger = logging.getLogger(__name__)
 CHUNK = 1 << 20
 READERS = 8
+SOURCES = "sources"  # the folder of marin.fingerprint.source.cache, inside of cache_folder
 SETTLED_NS = 2_000_000_000  # coarser than the clock of any file system but FAT's
 TABLE = "CREATE TABLE IF NOT EXISTS digests (key TEXT PRIMARY KEY, digest TEXT NOT NULL) WITHOUT ROWID"
 
