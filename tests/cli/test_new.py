@@ -212,7 +212,7 @@ def test_another_experiment_is_of_the_next_issue_or_the_one_it_is_told(study: Pa
     [following] = re.findall(r"^next: (.*)$", said, re.MULTILINE)
     said = told(study, "bash", "-c", following, PATH="/usr/bin:/bin")
     assert "exp2_warm_up · rehearsal · issue 2\n" in said
-    assert re.search(r"^run +compare/warm up", said, re.MULTILINE)
+    assert re.search(r"^run +sweep/warm up", said, re.MULTILINE)
     assert "own_text.py" in marin(study / "text", "new", "experiment", "x", ends=Exit.EXPERIMENT)
 
 

@@ -95,7 +95,7 @@ def test_a_project_is_made_and_planned_from_it_among_packages_of_those_names(ins
         shell = ["bash", "-c", f"{run} --dry-run"]
         assert "13 steps: 13 run" in told(project, *shell, PATH=os.defpath)
         assert "exp2_more.py" in told(project, *way, "new", "experiment", "more")
-        assert "run  compare/more" in " ".join(told(project, *way, "plan", "exp2_more.py").split(" "))
+        assert "run  sweep/more" in " ".join(told(project, *way, "plan", "exp2_more.py").split(" "))
 
 
 def test_a_project_is_planned_with_the_light_install(installed: Path, tmp_path: Path) -> None:

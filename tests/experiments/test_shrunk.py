@@ -28,12 +28,15 @@ SMALL = Shrink(
     steps=1000,
     batch=64,
     length=128,
-    machines=MACHINES | {"v5litepod-256": tpu("v4-8"), "v4-128": tpu("v4-8")},
+    machines=MACHINES | {"v5litepod-256": tpu("v4-8"), "v4-128": tpu("v4-8"), "v5litepod-8": tpu("v4-8")},
 )
 # Runs that are shorter, or count in other blocks, than those of the 32B and the 8B.
 OTHERS = {
     "exp1237_sft": replace(SMALL, steps=100, batch=8, block=64, length=8),
     "exp1321_detectors": replace(SMALL, steps=10, batch=8, block=8000),
+    "exp2345_lr_sweep": replace(SMALL, batch=8, block=64),
+    "exp2345_mixture": replace(SMALL, batch=8, block=64),
+    "exp646_ladder": replace(SMALL, batch=16, block=64),
 }
 
 

@@ -457,7 +457,7 @@ def test_a_temporary_file_that_comes_or_goes_is_a_note_and_a_changed_one_is_drif
     assert f"{staged} changed, which run() read" in run(project, "--dry-run", expect=Exit.DRIFT)
     staged.unlink()
     (outside / "flag").touch()
-    said = run(project, "--dry-run", expect=Exit.OK)
+    said = run(project, "--dry-run", "--every-step", expect=Exit.OK)
     assert f"the temporary file {staged} is gone; run() read it" in said
     assert f"the temporary file {outside / 'flag'} is there now; run() looked for it" in said
 
