@@ -231,7 +231,7 @@ def test_a_folder_that_is_not_one_model_is_refused_by_name(
     save_file(whole, weights)
     refused(InputError, "vocabulary is 300, and config.json of .* says 304", dataclasses.replace(model, vocabulary=300))
     changed(given, vocab_size=200)
-    refused(TokenizerMismatch, "its tokenizer has .* entries and its embedding 200 rows")
+    refused(TokenizerMismatch, "its tokenizer has .* entries and its embedding only 200 rows")
     changed(given, vocab_size=ROWS)
     monkeypatch.setattr(shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(10, 10, 0))  # type: ignore[attr-defined]
     refused(StoreFull, "The step has read only the configuration and the tokenizer, no weights")
