@@ -287,6 +287,7 @@ def test_shares_by_tokens_are_gone_over_to_evenly_and_shown_before(tmp_path: Pat
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(2400)  # five trainings, the last of several minutes where four tests share two cores
 def test_a_ladder_predicts_with_a_backtest(tmp_path: Path) -> None:
     file = given("ladder", tmp_path)
     (tmp_path / "data/held_out").mkdir()
@@ -302,7 +303,7 @@ def test_a_ladder_predicts_with_a_backtest(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(1200)  # 17 trainings
+@pytest.mark.timeout(2400)  # 17 trainings
 def test_a_mixture_is_searched_and_the_optimum_trained(tmp_path: Path) -> None:
     """The validation reads the shares that the report found."""
     file = given("mixture_search", tmp_path)
