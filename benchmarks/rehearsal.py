@@ -19,7 +19,8 @@ from pathlib import Path
 
 import psutil
 
-from marin.store.record import Record, parse_record
+from marin.store.inventory import Inventory
+from marin.store.record import Record
 from marin.store.store import open_store
 
 SAMPLE_SECONDS = 0.2
@@ -62,10 +63,8 @@ def measured(command: list[str]) -> tuple[float, list[tuple[float, int]]]:
 
 
 def stages(prefix: str) -> dict[str, list[Record]]:
-    store = open_store(prefix)
     held: dict[str, list[Record]] = {}
-    for name in store.objects.list(".marin/records"):
-        record = parse_record(store.objects.read(f".marin/records/{name}") or b"", name)
+    for record in Inventory(open_store(prefix)).records.values():
         held.setdefault(record.op, []).append(record)
     return held
 

@@ -21,7 +21,7 @@ MarinError
 │   ├── BadPrefix            missing, malformed or unwritable prefix
 │   ├── BadName              a file name that stores cannot keep, or that leaves its directory
 │   ├── NotAFile             an output holds a pipe, a device, or a link that leaves it
-│   ├── CorruptRecord        a record, lease or manifest cannot be parsed
+│   ├── CorruptRecord        a record, claim or manifest cannot be parsed
 │   ├── CorruptOutput        files of a committed output are missing, changed or truncated
 │   │   └── InputRewritten   something wrote to an input while a step read it
 │   ├── StoreFull            no space left

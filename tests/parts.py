@@ -22,9 +22,9 @@ RULES = [
     (r"upkeep/test_gc\.py.*(any_history|refuses_to_delete)", STRESS),
     (r"upkeep/test_adopt.*(killed_in_the_middle|at_one_moment)|upkeep/test_mirror.*two_at_once", STRESS),
     (r"store/test_stores.*(stumbles|fails_in_the_middle|denies|lags)", STRESS),
-    (r"store/test_objects.*(busy|cut_connection|answer_was_lost|log_waits|away_is_named)", STRESS),
-    (r"store/test_objects.*(racers|two_who_write|half_written)", STRESS),
-    (r"store/test_directories.*(fails_now_and_then|falls_off|cut|refus)|store/test_leases.*many_threads", STRESS),
+    (r"store/test_objects.*(busy|cut_connection|log_waits|away_is_named|half_written)", STRESS),
+    (r"store/test_creation.*(racers|racing|killed|answer_was_lost|that_is_away)", STRESS),
+    (r"store/test_directories.*(fails_now_and_then|falls_off|cut|refus)|store/test_ends.*many_threads", STRESS),
     (r"operators/test_download_troubles", STRESS),
     # Stays in the check although a rule below would move it.
     (r"plan/test_outside.*is_named_and_stops\[(folder|web page|s3)\]", CHECK),
@@ -69,11 +69,11 @@ RULES = [
     (r"operators/test_tokenize.*transformers|operators/datasets/test_catalogue.*large_enough", SLOW),
     # Further kinds of store, where the check has the local one.
     (r"(upkeep|report|executor|plan|cli)/.*" + REMOTE, SLOW),
-    (r"store/test_(stores|control_integrity|uses|index|credentials|download_resumes).*" + REMOTE, SLOW),
+    (r"store/test_(stores|control_integrity|uses|packs|credentials|download_resumes).*" + REMOTE, SLOW),
 ]  # fmt: skip
 _COMPILED = [(re.compile(pattern), part) for pattern, part in RULES]
 
 
 def part(test: str, *, is_slow: bool = False) -> str:
-    """Of a test by its id, ``tests/store/test_leases.py::test_…[gs]``. is_slow: it is marked so where it stands."""
+    """Of a test by its id, ``tests/store/test_ends.py::test_…[gs]``. is_slow: it is marked so where it stands."""
     return next((part for pattern, part in _COMPILED if pattern.search(test)), SLOW if is_slow else CHECK)

@@ -146,7 +146,7 @@ def test_imports_point_one_way() -> None:
         ("operators.tokenize", "import tests.support.toy"),
         ("marin.text.normalize", "from marin.steps.step import ExecutorStep"),
         ("marin.text.normalize", "from marin.store import store"),
-        ("marin.store.lease", "from marin.steps import step"),
+        ("marin.store.ends", "from marin.steps import step"),
         ("marin.plan.plan", "def late():\n    from marin.executor import commit"),
         ("marin.text.normalize", "def late():\n    from ..plan.plan import Plan"),
         ("marin.text.normalize", "from marin import Context"),

@@ -96,15 +96,15 @@ def _answer(tool: Tool, steps: int, folder: Path, done: Measured) -> str:
 
 def _answer_of_store(steps: int, folder: Path) -> str:
     """What this project's store holds for the last layer."""
+    from marin.store.inventory import Inventory
     from marin.store.store import open_store
 
     store = open_store(str(folder / "store"))
     last = [node.name for node in list(dag.layers(steps))[-1]]
     wanted = set(last)
     held: dict[str, str] = {}
-    for identity in store.identities():
-        record = store.record(identity)
-        if record is not None and record.config["key"] in wanted:
+    for record in Inventory(store).records.values():
+        if record.config["key"] in wanted:
             held[record.config["key"]] = store.output(record).read_text("value")
     return dag.answer([held[name] for name in last]) if held.keys() == wanted else ""
 

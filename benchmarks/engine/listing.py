@@ -20,7 +20,7 @@ from typing import NamedTuple
 from rich.table import Table
 
 from benchmarks.engine.report import wide_console
-from marin.store.layout import attempt_directory, record_name
+from marin.store.layout import ENDS, attempt_directory, end_name
 from marin.store.record import Input, Provenance, Record
 from marin.store.store import Store
 
@@ -28,11 +28,11 @@ COMMANDS = (("ls",), ("ls", "--json"), ("ls", "--sort", "made"), ("ls", "layer-7
 
 
 def fill(store: Store, outputs: int) -> None:
-    (Path(store.prefix) / ".marin/records").mkdir(parents=True)
+    (Path(store.prefix) / ENDS).mkdir(parents=True)
     for number in range(outputs):
         identity = hashlib.sha256(str(number).encode()).hexdigest()
         record = _record(identity, f"layer-{number % 10}", f"node {number}")
-        (Path(store.prefix) / record_name(identity)).write_bytes(record.to_bytes())
+        (Path(store.prefix) / end_name(identity, record.token)).write_bytes(record.to_bytes())
 
 
 def _record(identity: str, op: str, label: str) -> Record:

@@ -29,11 +29,12 @@ from benchmarks.engine.peers import dag
 from benchmarks.engine.quick_s3 import Serving, quick_s3
 from benchmarks.engine.report import wide_console
 from benchmarks.engine.tools import TOOLS, Phase
+from marin.store.inventory import Inventory
 from marin.store.record import parse_record
 from marin.store.store import Store
 
 ROOT = Path(__file__).resolve().parents[2]
-NEEDED = ("records", "actions", "code")
+NEEDED = ("ends", "actions", "code")
 WRITERS = 16
 
 
@@ -67,7 +68,7 @@ def measured(
         for how in ("one by one", "from packs"):
             if how == "from packs":
                 server.delay(0.0)
-                store.pack_records(store.identities())
+                store.pack_ends(Inventory(store).records)
             seconds: list[float] = []
             for _ in range(repeats):
                 server.delay(delay)
@@ -90,7 +91,7 @@ def put(local: Path, store: Store) -> None:
 
     def copy(path: Path) -> None:
         content = path.read_bytes()
-        if path.parent.name == "records":  # no object store has times that tell whether a file was touched
+        if path.parent.name == "ends":  # no object store has times that tell whether a file was touched
             content = replace(parse_record(content, str(path)), stamp="").to_bytes()
         store.objects.write(str(path.relative_to(local)), content)
 

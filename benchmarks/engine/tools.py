@@ -203,7 +203,7 @@ TOOLS = (
         cached=(*_EXPERIMENT, "--backend", "inline"),
         plan=("{bin}/marin", "plan", "experiment.py", "--prefix", "{folder}/store"),
         answer=Answer.STORE,
-        note="this project, one process; every record, manifest and lease written",
+        note="this project, one process; every record, manifest and claim written",
     ),
     Tool(
         name="marin-on-ray",

@@ -56,7 +56,8 @@ def command(
     old, new = _sources(Path(experiment), Path(other) if other else None, old_revision, new_revision, settings)
     difference = compare_sides(*read_sides(old, new, scale))
     opened = existing_store(prefix) if prefix is not None else None
-    store, committed = (opened.prefix, opened.identities()) if opened is not None else ("", set[str]())
+    both = [step.identity for side in (difference.old, difference.new) for step in side.steps]
+    store, committed = (opened.prefix, set(Inventory(opened, both).records)) if opened is not None else ("", set[str]())
     if as_json:
         sides = {"old": difference.old, "new": difference.new}
         echo_json(

@@ -199,7 +199,7 @@ def _print(console: Console, found: Selection, prefix: str, *, every: bool) -> N
             say(console, f"  and {len(pieces) - len(shown)} more; --every lists them")
         console.print()
     for directory in found.unknown:
-        line = f"stays: {directory} belongs to a step that was never leased here; delete it by hand if you know it"
+        line = f"stays: {directory} belongs to a step that was never begun here; delete it by hand if you know it"
         say(console, line, "yellow")
     say(console, f"stays: {counted(sum(found.stays.values()), 'output')}, {write_bytes(found.bytes)}")
     reasons = [[f"  {count}", reason] for reason, count in found.stays.most_common()]

@@ -26,6 +26,7 @@ from marin.report.history import (
 )
 from marin.report.table import open_console, say
 from marin.store.attempts import AttemptStatus
+from marin.store.inventory import Inventory
 from marin.store.store import Store, open_store
 
 
@@ -80,7 +81,8 @@ def command(
         else:
             print_events(console, run)
         return Exit.OK
-    steps, runs = store_statuses(store), last_runs(store, count)
+    inventory = Inventory(store)
+    steps, runs = store_statuses(store, inventory), last_runs(store, count)
     if as_json:
         shown = [{name: value for name, value in vars(run).items() if name != "events"} for run in runs]
         echo_json({"steps": steps, "runs": shown})
@@ -92,7 +94,7 @@ def command(
         console.print()
         print_runs(console, runs)
     _print_dashboards(console, store)
-    say(console, f"{len(store.identities()):,} outputs — store {store.prefix}", "bold")
+    say(console, f"{len(inventory.records):,} outputs — store {store.prefix}", "bold")
     return Exit.OK
 
 

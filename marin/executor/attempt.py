@@ -1,4 +1,4 @@
-"""One attempt at one step, in a worker: take the lease, run, describe the files, commit."""
+"""One attempt at one step, in a worker: claim it, run, describe the files, commit."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from marin.errors import (
     missing_dependency,
 )
 from marin.executor.cancel import Stop
-from marin.executor.commit import commit, take_lease
+from marin.executor.commit import commit, take_step
 from marin.executor.context import Hosts, Mapper, StepContext
 from marin.executor.failures import details, failure_line
 from marin.executor.job import Ending, Job, Outcome
@@ -36,8 +36,8 @@ from marin.plan.observed import scope_of
 from marin.plan.outside_data import must_be_planned, must_be_the_same
 from marin.steps.artifact import Artifact
 from marin.steps.step import ExecutorStep
+from marin.store.ends import Claim, End, Held, Watch, read_claims
 from marin.store.layout import FAILURE, LOG
-from marin.store.lease import Lease, LeaseDocument, Watch
 from marin.store.objects.errors import store_errors
 from marin.store.process import this_process
 from marin.store.record import Failure, Record
@@ -56,7 +56,7 @@ def no_capture(_store: Store, _log: str) -> AbstractContextManager[None]:
 def attempt(
     job: Job, mapper: Mapper, capture: Capture = no_capture, watch: Watch | None = None, hosts: Hosts | None = None
 ) -> Outcome:
-    """Build the step unless somebody else has its lease. Never raises for an error in run().
+    """Build the step unless somebody else makes it. Never raises for an error in run().
 
     capture(store, log): a context that sends the process's output to the log, if the backend can do that. watch: judges
     whether another holder is dead, if the job does not say so. hosts: reserved for the attempt, if it runs on an
@@ -65,29 +65,29 @@ def attempt(
     store = _store(job.prefix, os.getpid())
     step = job.step
     try:
-        lease = take_lease(store, job, watch)
+        held = take_step(store, job, watch)
     except MarinError as error:
         return Outcome(ending=Ending.FAILED, error=f"{type(error).__name__}: {error}")
-    if isinstance(lease, LeaseDocument):
-        return Outcome(ending=Ending.HELD, held_by=lease.describe())
-    if isinstance(lease, Record):
-        return Outcome(ending=Ending.CACHED, record=lease)
+    if isinstance(held, Claim):
+        return Outcome(ending=Ending.HELD, held_by=held.describe())
+    if isinstance(held, Record):
+        return Outcome(ending=Ending.CACHED, record=held)
     started = time.time()
-    log = f"{lease.document.attempt}/{LOG}"
-    context = StepContext(job, store, lease, mapper, hosts)
+    log = f"{held.attempt}/{LOG}"
+    context = StepContext(job, store, held, mapper, hosts)
     seen: Observation | None = None
     stop = Stop()
     try:
         try:
-            lease.start_beating(stop.now)
+            held.start_beating(stop.now)
             with store_errors(store.prefix):
-                context.log(f"{step.name} {step.identity} token {lease.token} on {this_process()}")
+                context.log(f"{step.name} {step.identity} attempt {held.number} on {this_process()}")
                 code = check_code(job)
                 context.input_check.begin()
                 outside = context.outside = must_be_planned(step, job.outside)
                 scope = replace(scope_of(type(step), job.prefix), code=frozenset(code.units))
                 covered = functools.partial(executed().covered, code=code)
-                logger.debug("%s runs %.2f s after its lease", step.name, time.time() - started)
+                logger.debug("%s runs %.2f s after its claim", step.name, time.time() - started)
                 with capture(store, log), context.staged():
                     with observing(scope, covered, executed().keeps) as seen:
                         artifact = step.run(context)
@@ -102,20 +102,20 @@ def attempt(
                     context.deliver()
                     context.input_check.end()
                     record = commit(
-                        job, store, lease, artifact, started, context.input_check.checked, observed, notes=context.notes
+                        job, store, held, artifact, started, context.input_check.checked, observed, notes=context.notes
                     )
         finally:
-            stop.disarm(lease.stop_beating)
+            stop.disarm(held.stop_beating)
     except BaseException as error:
-        stop.disarm(lease.stop_beating)
-        if context.used_state and not lease.lost:
+        stop.disarm(held.stop_beating)
+        if context.used_state and not held.lost:
             with suppress(MarinError, OSError):
                 if context.input_check.was_rewritten():  # the work in progress may come from wrong bytes
                     store.clear_state(step.identity)
                 elif seen is not None:
                     context.note_reads(seen)
-        outcome = replace(_failed(job, store, lease, error, log, time.time() - started), began_at=context.began_at)
-        lease.release()
+        outcome = replace(_failed(job, store, held, error, log, time.time() - started), began_at=context.began_at)
+        held.release(outcome.error)
         if isinstance(error, KeyboardInterrupt | SystemExit):
             raise
         return outcome
@@ -163,17 +163,19 @@ def check_code(job: Job) -> CodeFingerprint:
     return code
 
 
-def _failed(job: Job, store: Store, lease: Lease, error: BaseException, log: str, seconds: float) -> Outcome:
-    if lease.taken_by is not None:  # the result of the new holder counts, however run() ended here
+def _failed(job: Job, store: Store, held: Held, error: BaseException, log: str, seconds: float) -> Outcome:
+    if held.taken_by is not None:  # the result of the new holder counts, however run() ended here
+        now: Claim | End = held.taken_by
         with suppress(StoreError):
-            store.log(log, f"{lease.lost}\n".encode(errors="backslashreplace"))
+            store.log(log, f"{held.lost}\n".encode(errors="backslashreplace"))
             store.objects.flush(log)
-        held_by = f"taken over from this driver, which stood still or lost the store; {lease.taken_by.describe()}"
+            now = read_claims(store.objects, {held.identity: held.number}).get(held.identity, held.taken_by)
+        held_by = f"taken over from this driver, which stood still or lost the store; {now.describe()}"
         return Outcome(ending=Ending.HELD, held_by=held_by, log=log, seconds=seconds)
     more = details(error)
     error = missing_dependency(error, job.step.name) or error
-    if lease.lost:
-        error = LeaseLost(lease.lost)
+    if held.lost:
+        error = LeaseLost(held.lost)
     preempted, stopped = isinstance(error, Preempted), isinstance(error, KeyboardInterrupt)
     if stopped:
         more = f"{SIGNALS}\n"
@@ -183,7 +185,7 @@ def _failed(job: Job, store: Store, lease: Lease, error: BaseException, log: str
         store.objects.flush(log)
         when = time.strftime("%Y-%m-%d %H:%M:%S")
         failure = Failure(error=line, when=when, seconds=round(seconds, 3), stopped=stopped or preempted)
-        store.objects.write(f"{lease.document.attempt}/{FAILURE}", failure.to_json())
+        store.objects.write(f"{held.attempt}/{FAILURE}", failure.to_json())
     except StoreError:
         more += "\n(the store could not take the failure report)"
     ending = Ending.PREEMPTED if preempted else Ending.LOST if isinstance(error, ProcessLost) else Ending.FAILED

@@ -1,4 +1,4 @@
-"""Stop work that must not go on: the code of a step whose lease was lost."""
+"""Stop work that must not go on: the code of a step that another driver took over."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ import msgspec
 
 from marin.data.artifacts import Checkpoint
 from marin.errors import LeaseLost, MarinError, StoreError
-from marin.executor.commit import commit, take_lease
+from marin.executor.commit import commit, take_step
 from marin.executor.input_check import InputCheck
 from marin.executor.job import Job
 from marin.fingerprint.fingerprint import CodeFingerprint
@@ -24,10 +24,10 @@ from marin.steps.artifact import Artifact, artifact_from
 from marin.steps.hosts import ALONE, Host
 from marin.steps.resources import Accelerator
 from marin.steps.step import ExecutorStep
+from marin.store.ends import Held, Watch, take_in_turn
 from marin.store.files.directory import Directory
 from marin.store.files.regular import must_hold_files
 from marin.store.layout import LOG
-from marin.store.lease import Lease, Watch, acquire_in_turn
 from marin.store.record import Observed, Record, WorkInProgress
 from marin.store.redaction import redacted
 from marin.store.store import Store
@@ -58,8 +58,8 @@ class Hosts(Protocol):
 class StepContext:
     """The Context that a real attempt passes to run()."""
 
-    def __init__(self, job: Job, store: Store, lease: Lease, mapper: Mapper, hosts: Hosts | None = None) -> None:
-        self.out = store.directory / lease.document.attempt
+    def __init__(self, job: Job, store: Store, held: Held, mapper: Mapper, hosts: Hosts | None = None) -> None:
+        self.out = store.directory / held.attempt
         self.used_state = False
         self.outside: Mapping[str, str] = {}  # outside data that the step declares before it runs
         self._staging: Staging | None = None
@@ -72,7 +72,7 @@ class StepContext:
         self.began_at = 0.0  # the first progress that it reported
         self.notes: list[str] = []
         self._hosts, self._has_begun = hosts, False
-        self._job, self._store, self._lease, self._mapper = job, store, lease, mapper
+        self._job, self._store, self._held, self._mapper = job, store, held, mapper
         self._inputs: Mapping[str, Record] = job.inputs
         self.input_check = InputCheck(store, job)
 
@@ -164,7 +164,7 @@ class StepContext:
         try:
             (by or self._mapper)(MakeShard(work), [(items[at], shards.folder(at)) for at in missing], told)
         finally:
-            if not self._lease.lost:
+            if not self._held.lost:
                 mark()
         return shards.move_to(self.out)
 
@@ -172,7 +172,7 @@ class StepContext:
     def staged(self) -> Generator[None]:
         """Replace directories on an object store by local folders meanwhile; see marin.store.files.staging.
 
-        If run() fails, staged work in progress is kept, unless another driver has taken the lease by then.
+        If run() fails, staged work in progress is kept, unless another driver has taken the step over by then.
         """
         if self.out.is_local:
             yield
@@ -185,7 +185,7 @@ class StepContext:
             try:
                 yield
             except BaseException:
-                if not self._lease.lost:
+                if not self._held.lost:
                     with suppress(MarinError, OSError):
                         state.deliver()
                 raise
@@ -216,12 +216,12 @@ class StepContext:
             self._noted = now
             with suppress(MarinError, OSError):  # the end of the attempt notes all reads, unless it is killed before
                 self.note_reads(seen)
-        self._lease.report(f"{done:,.0f}/{total:,.0f} {unit}" + (f" · {redacted(note)}" if note else ""))
+        self._held.report(f"{done:,.0f}/{total:,.0f} {unit}" + (f" · {redacted(note)}" if note else ""))
 
     def log(self, message: str) -> None:
         self._still_ours()
         line = f"{time.strftime('%H:%M:%S')} {message}\n"
-        self._store.log(f"{self._lease.document.attempt}/{LOG}", line.encode(errors="backslashreplace"))
+        self._store.log(f"{self._held.attempt}/{LOG}", line.encode(errors="backslashreplace"))
 
     def note(self, message: str) -> None:
         self.log(message)
@@ -232,21 +232,21 @@ class StepContext:
         job = next((each for each in self._job.milestones.values() if each.step == milestone), None)
         if job is None:
             raise KeyError(f"{milestone.name} is not a milestone that anybody requested from {self._job.step.name}")
-        lease = self._wait_for(job)
-        if isinstance(lease, Record):
+        held = self._wait_for(job)
+        if isinstance(held, Record):
             return  # a worker that died had published it already, and its dependents may be reading it
         started = time.time()
-        lease.start_beating(lambda: None)
+        held.start_beating(lambda: None)
         try:
-            line = f"{time.strftime('%H:%M:%S')} published by {self._lease.document.attempt}\n"
-            self._store.objects.append(f"{lease.document.attempt}/{LOG}", line.encode())
+            line = f"{time.strftime('%H:%M:%S')} published by {self._held.attempt}\n"
+            self._store.objects.append(f"{held.attempt}/{LOG}", line.encode())
             must_hold_files(source.url)
-            source.share(source.names(), self._store.directory / lease.document.attempt)
+            source.share(source.names(), self._store.directory / held.attempt)
             self.input_check.end()
             commit(
                 job,
                 self._store,
-                lease,
+                held,
                 artifact,
                 started,
                 self.input_check.checked,
@@ -255,20 +255,20 @@ class StepContext:
                 costly=True,
             )
         except BaseException:
-            lease.release()
+            held.release()
             raise
         with suppress(StoreError):
-            self._store.objects.flush(f"{lease.document.attempt}/{LOG}")
+            self._store.objects.flush(f"{held.attempt}/{LOG}")
 
     def _observed_so_far(self) -> Observed:
         seen = current()
         return Observed() if seen is None else self.observed(seen, code_fingerprint(self._job.step))
 
-    def _wait_for(self, job: Job) -> Lease | Record:
-        """Return the lease, or the record. A worker that died on another machine may have left an unwatched lease."""
+    def _wait_for(self, job: Job) -> Held | Record:
+        """Return the attempt, or the record. A worker that died on another machine may have left an unwatched claim."""
         watch = Watch(expiry=job.expiry)
-        return acquire_in_turn(lambda: take_lease(self._store, job, watch), lambda _: self._still_ours())
+        return take_in_turn(lambda: take_step(self._store, job, watch), lambda _: self._still_ours())
 
     def _still_ours(self) -> None:
-        if self._lease.lost:
-            raise LeaseLost(self._lease.lost)
+        if self._held.lost:
+            raise LeaseLost(self._held.lost)

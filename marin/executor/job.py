@@ -7,8 +7,8 @@ from enum import StrEnum
 from typing import Any
 
 from marin.steps.step import ExecutorStep
+from marin.store.ends import EXPIRY, Claim
 from marin.store.files.verify import EVERY_BYTE
-from marin.store.lease import EXPIRY, LeaseDocument
 from marin.store.record import Record
 from marin.store.redaction import redacted
 
@@ -24,12 +24,13 @@ class Job:
     outside: dict[str, str]  # outside data that the driver saw
     action: str = ""  # see steps.step.action_key; "" if unknown
     inputs: dict[str, Record]  # records of the dependencies, by identity
-    replaces: str  # attempt that the plan saw committed, "" if none; any other one at run time is newer and stands
+    replaces: str = ""  # attempt whose committed output the plan saw and must not be used, "" if none
+    after: int = 0  # number of the last end that the plan saw; an output with a later one is newer and stands
     restores: Record | None = None  # record of a deleted output, whose bytes must come out again
     milestones: dict[int, Job] = field(default_factory=dict["int", "Job"])  # to publish on the way, by step number
     keep_state: bool = False  # continue work that other code began, because a person accepted it; else throw it away
-    dead_lease: tuple[int, int] | None = None  # token and beat of a foreign lease that was seen to stand still
-    expiry: float = EXPIRY  # seconds after which a lease that stands still is dead
+    dead_claim: tuple[int, int] | None = None  # number and beat of a foreign claim that was seen to stand still
+    expiry: float = EXPIRY  # seconds after which a claim that stands still is dead
     lifetime: str = ""  # see steps.lifetime; "" for no limit
     experiment: str = ""
     git: str = ""
@@ -41,8 +42,8 @@ class Job:
     scale: str = ""  # "" outside an experiment
     changes: tuple[str, ...] = ()  # fields that --set changed
 
-    def may_take_over(self, lease: LeaseDocument) -> bool:
-        return lease.holder.is_gone() or (lease.token, lease.beat) == self.dead_lease
+    def is_dead(self, claim: Claim) -> bool:
+        return claim.holder.is_gone() or (claim.number, claim.beat) == self.dead_claim
 
 
 class Ending(StrEnum):

@@ -22,10 +22,10 @@ class Jobs:
     """The jobs of one run."""
 
     run: Run
-    replaced: Mapping[ExecutorStep[Any], str]  # attempts that others committed meanwhile and this run rebuilds
+    replaced: Mapping[ExecutorStep[Any], Record]  # outputs that others committed meanwhile and this run rebuilds
     experiment: str
     git: str
-    expiry: float  # seconds after which a lease that stands still is dead
+    expiry: float  # seconds after which a claim that stands still is dead
     check_inputs: int  # bytes of each input to compare before a step reads it
     tracker: str  # tracker of trainings, "" for none
     profile: tuple[int, int] | None  # first and last optimizer step of a trace of trainings
@@ -43,10 +43,10 @@ class Jobs:
     def inputs(self, dependencies: Iterable[ExecutorStep[Any]]) -> dict[str, Record]:
         return {each.identity: record for each in dependencies if (record := self.run.results[each].record)}
 
-    def replaces(self, step: ExecutorStep[Any]) -> str:
-        """Return the committed attempt that must not be used."""
-        record = self._plan.of(step).record
-        return self.replaced.get(step, record.attempt if record is not None else "")
+    def after(self, step: ExecutorStep[Any]) -> int:
+        """Return the number of the last attempt whose output must not be used."""
+        seen = self._plan.snapshot.last.get(step.identity, 0)
+        return max(seen, self.replaced[step].token) if step in self.replaced else seen
 
     def of(self, step: ExecutorStep[Any], milestones: Iterable[ExecutorStep[Any]] = ()) -> Job:
         """Return a step's job. milestones: outputs to publish on the way; their inputs are the step's own inputs."""
@@ -64,7 +64,8 @@ class Jobs:
             outside=today.outside,
             action=self._action(step),
             inputs=inputs,
-            replaces=self.replaces(step),
+            replaces="" if (record := self.replaced.get(step, decision.record)) is None else record.attempt,
+            after=self.after(step),
             restores=self._restores(decision, inputs),
             keep_state=step.identity in self._plan.keep_state,
             expiry=self.expiry,

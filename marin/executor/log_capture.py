@@ -130,7 +130,7 @@ def _followed(copy: _Copy) -> Generator[None]:
             copy.copy(last=last)
         return True
 
-    thread = heartbeat_thread("marin-output")  # not the thread of leases: a store that hangs would delay their beats
+    thread = heartbeat_thread("marin-output")  # not the thread of claims: a store that hangs would delay their beats
     thread.add(follow, COPY_EVERY_HERE if copy.store.directory.is_local else COPY_EVERY)
     try:
         yield

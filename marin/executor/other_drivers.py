@@ -12,8 +12,8 @@ from marin.plan.decision import OnDrift
 from marin.plan.facts import compare
 from marin.plan.plan import Plan
 from marin.steps.step import ExecutorStep
+from marin.store.ends import LOOK_SECONDS
 from marin.store.layout import REVOCATIONS
-from marin.store.lease import LOOK_SECONDS
 from marin.store.record import Record
 from marin.store.revocation import Revocations, revoked
 from marin.store.store import Store
@@ -80,5 +80,5 @@ def accept_or_raise(
             f"but differently from this one: {'; '.join(drift)}. Its output stands; to choose, run again with a raised "
             "version, --on-drift rebuild, or --on-drift accept --because REASON"
         )
-    plan.store.accept(step.identity, new_acceptance(today, roots, record.observed, plan.because, drift))
+    plan.store.acceptances.add(step.identity, new_acceptance(today, roots, record.observed, plan.because, drift))
     return True

@@ -29,7 +29,7 @@ class Event(StrEnum):
 
     QUEUED = "queued"  # sent to the backend, which has no worker for it yet
     STARTED = "started"
-    HELD = "held"  # another driver has its lease
+    HELD = "held"  # another driver makes it
     ENDED = "ended"
     PREEMPTED = "preempted"  # its worker was told to stop; it is sent again
     RETRIED = "retried"  # one of its processes died or stood still; it is sent again

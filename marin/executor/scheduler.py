@@ -6,11 +6,10 @@ import logging
 import time
 from collections import deque
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-from marin.errors import BadPrefix, CorruptRecord, MarinError, PlanError, StalePlan, StoreFull
+from marin.errors import MarinError, PlanError, StalePlan
 from marin.executor.backends.backend import Backend
 from marin.executor.commit import commit_alias
 from marin.executor.job import Ending, Job, Outcome
@@ -26,10 +25,9 @@ from marin.plan.outside_data import keep_listing, listing
 from marin.plan.plan import Plan
 from marin.steps.step import ExecutorStep
 from marin.store.attempts import note_stop
+from marin.store.ends import LOOK_SECONDS, Claim, Watch, read_claims
 from marin.store.files.verify import EVERY_BYTE
 from marin.store.in_use import Uses, needs_of
-from marin.store.layout import lease_name
-from marin.store.lease import LOOK_SECONDS, LeaseDocument, State, Watch, parse_lease
 from marin.store.record import Record
 
 logger = logging.getLogger(__name__)
@@ -58,7 +56,7 @@ class Scheduler:
         """
         self.plan, self.backend, self.listener = plan, backend, listener
         self.store = plan.store
-        self.watch = Watch()  # of other drivers' leases
+        self.watch = Watch()  # of other drivers' claims
         self.uses = Uses(self.store, experiment, on_message, self.watch)
         self.revocations = RevocationWatch(self.store, plan.snapshot.records)
         self.run = Run(plan)
@@ -67,13 +65,13 @@ class Scheduler:
         self.open_inputs: dict[ExecutorStep[Any], int] = {}  # by step, number of dependencies that are not settled
         self.dependents: dict[ExecutorStep[Any], list[ExecutorStep[Any]]] = {}
         self.ready: deque[ExecutorStep[Any]] = deque()
-        self.leased: set[ExecutorStep[Any]] = set()  # to other drivers
+        self.held: set[ExecutorStep[Any]] = set()  # by other drivers
         self.makers: dict[str, ExecutorStep[Any]] = {}  # by action, the step that makes its output
         self.twins: dict[ExecutorStep[Any], list[ExecutorStep[Any]]] = {}  # by maker, steps that wait for its output
         self.useless: dict[ExecutorStep[Any], ExecutorStep[Any]] = {}  # steps without use, with the failed step
         self.keep_going = keep_going
         self.milestones: dict[ExecutorStep[Any], list[ExecutorStep[Any]]] = {}  # by the training that publishes them
-        self.replaced: dict[ExecutorStep[Any], str] = {}  # attempts that others committed meanwhile, to be rebuilt
+        self.replaced: dict[ExecutorStep[Any], Record] = {}  # that others committed meanwhile, to be rebuilt
         self.jobs = Jobs(
             run=self.run,
             replaced=self.replaced,
@@ -109,10 +107,7 @@ class Scheduler:
                     if self.started:
                         self.backend.stop()
                 made = [result.step.identity for result in self.run.having(Status.RAN, Status.ALIAS)]
-                self.store.pack_records(made)
-            elif self.plan.snapshot.invisible:
-                with suppress(BadPrefix, StoreFull), self.uses:  # a reader without write access sees it anyway
-                    self._protect_needs()
+                self.store.pack_ends(made)
         finally:
             self.run.seconds = time.monotonic() - began
         return self.run
@@ -127,24 +122,20 @@ class Scheduler:
         for result in self.run.results.values():
             if not (result.wants or result.status is Status.RUNNING):
                 continue
-            log = note_stop(self.store, result.step.identity, why)
+            log = note_stop(self.store, result.step.identity, why, self.jobs.after(result.step))
             if log or result.status is Status.RUNNING:
                 result.status, result.error, result.log = Status.STOPPED, why, log
                 self.listener(Event.STOPPED, result)
 
     def _protect_needs(self) -> None:
-        """Keep gc from deleting what this run needs. Raises StalePlan if something that the plan relies on is gone.
-
-        It also publishes committed outputs whose writers died before publishing them.
-        """
+        """Keep gc from deleting what this run needs. Raises StalePlan if something that the plan relies on is gone."""
         needed = {
             *self.todo,
             *self.plan.experiment.results.values(),
             *(read for step in self.todo for read in step.dependencies),
         }
-        decisions, invisible = [self.plan.of(step) for step in needed], self.plan.snapshot.invisible.values()
+        decisions = [self.plan.of(step) for step in needed]
         there = [each for made in decisions for each in (made.record, made.alias_target) if each is not None]
-        there += invisible
         code = {today.code.digest for today in self.plan.today.values()}
         code |= {name for step in self.todo if (name := listing(self.plan.today[step].outside))}
         identities, whole = (step.identity for step in needed), self.plan.experiment.whole
@@ -153,8 +144,6 @@ class Scheduler:
             made.record.attempt for made in decisions if made.record and (made.deleted or made.action is Action.RUN)
         }
         self.uses.add(needs, [record for record in there if record.attempt not in replaced])
-        for record in invisible:
-            self.store.make_visible(record)
 
     def _keep_code(self) -> None:
         for code in {today.code.digest: today.code for today in self.plan.today.values()}.values():
@@ -181,13 +170,13 @@ class Scheduler:
                     self._consider(self.ready.popleft())
                 elif time.monotonic() >= self.next_look:
                     self.next_look = time.monotonic() + LOOK_SECONDS
-                    self._look_at_leased()
+                    self._look_at_held()
                     self._look_at_milestones()
                 elif self.started:
                     for job, outcome in self.backend.wait(POLL_SECONDS):
                         self._ended(job, outcome)
                 else:
-                    time.sleep(POLL_SECONDS)  # other drivers hold the leases of all remaining steps
+                    time.sleep(POLL_SECONDS)  # other drivers hold all remaining steps
         except BaseException as error:
             self._stop(error)
             raise
@@ -220,11 +209,11 @@ class Scheduler:
             result.reason = "an input has other bytes now"
         self._begin(step)
 
-    def _begin(self, step: ExecutorStep[Any], dead_lease: tuple[int, int] | None = None) -> None:
+    def _begin(self, step: ExecutorStep[Any], dead_claim: tuple[int, int] | None = None) -> None:
         """Share an output of the same action, or send a job. Every input exists."""
         result, pinned = self.run.results[step], self.plan.of(step).alias_target if step.pin is not None else None
         milestones = filter(self._is_open, self.milestones.get(step, ()))
-        job = replace(self.jobs.of(step, milestones), dead_lease=dead_lease)
+        job = replace(self.jobs.of(step, milestones), dead_claim=dead_claim)
         try:
             self.revocations.must_trust(step, (*job.inputs.values(), *([pinned] if pinned is not None else [])))
             if self._is_shared(job) or self._waits_for_twin(job):
@@ -251,7 +240,7 @@ class Scheduler:
         self.listener(Event.STARTED, result)
 
     def _is_shared(self, job: Job) -> bool:
-        """Settle a step that an output of the same action can serve, or wait for the driver with the lease."""
+        """Settle a step that an output of the same action can serve, or wait for the driver that holds it."""
         step, decision = job.step, self.plan.of(job.step)
         original, acceptance = decision.alias_target, None
         if decision.forced or (original is None and not self.plan.snapshot.actions):
@@ -266,11 +255,9 @@ class Scheduler:
             self.uses.add(needs_of((), [original], ()), [original])
         except StalePlan:
             return False
-        if step.pin is not None or original.identity in self.plan.snapshot.invisible:
-            self.store.take_up(original.identity)
         made = commit_alias(job, original, acceptance, self.store)
-        if isinstance(made, LeaseDocument):
-            self._wait_for_lease(step, made.describe())
+        if isinstance(made, Claim):
+            self._wait_for_holder(step, made.describe())
         elif made.attempt != original.attempt:
             self._take(job, made)
         else:
@@ -290,10 +277,10 @@ class Scheduler:
             self.twins.setdefault(maker, []).append(step)
         return maker != step
 
-    def _wait_for_lease(self, step: ExecutorStep[Any], holder: str) -> None:
+    def _wait_for_holder(self, step: ExecutorStep[Any], holder: str) -> None:
         result = self.run.results[step]
         result.status, result.reason = Status.WAITING, holder
-        self.leased.add(step)
+        self.held.add(step)
         self.listener(Event.HELD, result)
 
     def _inputs_unchanged(self, step: ExecutorStep[Any], record: Record) -> bool:
@@ -304,8 +291,8 @@ class Scheduler:
 
     def _take_published(self, step: ExecutorStep[Any]) -> bool:
         """Settle a milestone that its producer has committed; False if there is none to use."""
-        record = self.store.take_up(step.identity)
-        if record is None or record.attempt == self.jobs.replaces(step):
+        record = self.store.record(step.identity, self.jobs.after(step))
+        if record is None:
             return False
         training = step.producer.dependencies if step.producer is not None else ()
         inputs = self.jobs.inputs((*step.dependencies, *training))
@@ -334,25 +321,23 @@ class Scheduler:
             self._settle(step, Status.FAILED, result.reason)
             return True
         for made in (step, *self.milestones.get(step, ())):
-            self.replaced[made] = there.attempt if (there := self.store.record(made.identity)) is not None else ""
+            if (there := self.store.record(made.identity)) is not None:
+                self.replaced[made] = there
         result.reason = f"drifted: made meanwhile by {record.provenance.who} with other code or from other inputs"
         return False
 
-    def _look_at_leased(self) -> None:
-        """Begin steps whose lease was given back, or whose holder is dead."""
-        leases = self.store.objects.read_many([lease_name(step.identity) for step in self.leased])
-        for step in list(self.leased):
+    def _look_at_held(self) -> None:
+        """Begin steps whose attempt has ended, or whose holder is dead."""
+        claims = read_claims(self.store.objects, {step.identity: self.jobs.after(step) for step in self.held})
+        for step in list(self.held):
             dead = None
-            with suppress(CorruptRecord):  # the attempt will report it
-                content = leases.get(name := lease_name(step.identity))
-                lease = parse_lease(content, name) if content is not None else None
-                if lease is not None and lease.state is State.HELD:
-                    if not self.watch.is_dead(step.identity, lease):
-                        if not self.run.results[step].reason.endswith(holder := lease.describe()):
-                            self._wait_for_lease(step, holder)  # another driver took it over meanwhile
-                        continue
-                    dead = (lease.token, lease.beat)
-            self.leased.discard(step)
+            if (claim := claims.get(step.identity)) is not None:
+                if not self.watch.is_dead(step.identity, claim):
+                    if not self.run.results[step].reason.endswith(holder := claim.describe()):
+                        self._wait_for_holder(step, holder)  # another driver took it over meanwhile
+                    continue
+                dead = (claim.number, claim.beat)
+            self.held.discard(step)
             self._begin(step, dead)
 
     def _ended(self, job: Job, outcome: Outcome) -> None:
@@ -361,7 +346,7 @@ class Scheduler:
             self.began(job)  # it ended before anybody saw it begin
         result.wants = ""
         if outcome.ending is Ending.HELD:
-            return self._wait_for_lease(job.step, outcome.held_by)
+            return self._wait_for_holder(job.step, outcome.held_by)
         again = {Ending.PREEMPTED: Event.PREEMPTED, Ending.LOST: Event.RETRIED}.get(outcome.ending)
         if again is Event.RETRIED and not self.retries.another(job.step.identity, outcome):
             again = None

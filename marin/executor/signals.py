@@ -15,7 +15,7 @@ STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Signals:
-    """Turns the first stopping signal into KeyboardInterrupt in the main thread, so that leases are given back.
+    """Turns the first stopping signal into KeyboardInterrupt in the main thread, so that attempts are given back.
 
     Every signal becomes KeyboardInterrupt, because libraries let it through. A second signal ends the process at once.
     number: the signal that came, once one did.

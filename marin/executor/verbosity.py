@@ -1,6 +1,6 @@
 """Logging of marin's own work, by Python's ``logging``: off, unless ``MARIN_LOG`` names a level.
 
-Loggers are named after their modules (``marin.store.lease``), so that a program that uses marin as a library configures
+Loggers are named after their modules (``marin.store.ends``), so that a program that uses marin as a library configures
 them like those of any other package.
 """
 

@@ -83,5 +83,5 @@ def _accept(plan: Plan, step: ExecutorStep[Any], because: str) -> Accepted:
     made = decision.record or decision.alias_target or plan.store.state_marker(step.identity)
     seen = made.observed if made is not None else Observed()
     entry = new_acceptance(today, inputs, seen, because, decision.drift)
-    plan.store.accept(step.identity, entry)
+    plan.store.acceptances.add(step.identity, entry)
     return Accepted(step, entry)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -17,7 +17,7 @@ from marin.steps.step import ExecutorStep, Pin
 from marin.store.files.verify import Check
 from marin.store.layout import MANIFEST, RECORD
 from marin.store.numbers import listed
-from marin.store.record import BuiltFrom, Observed, Record, parse_record
+from marin.store.record import Acceptance, BuiltFrom, Observed, Record, parse_record
 from marin.store.store import Store
 
 
@@ -46,13 +46,15 @@ def compare(
     today: CurrentCode,
     inputs: Mapping[str, str],
     identity: str = "",
+    accepted: Callable[[str], list[Acceptance]] | None = None,
 ) -> Comparison:
     """Compare ``then``, the code and data that built an output, with today's.
 
     inputs: today's root digest of each input, by identity. identity: the step whose acceptances count, "" for ``step``.
+    accepted: reads the acceptances of an identity; None to list and read those of the store as it is now.
     """
-    found = changes(store, step, then, today, inputs)
-    for acceptance in store.acceptances(identity or step.identity) if found else ():
+    found, about = changes(store, step, then, today, inputs), accepted or store.acceptances.about
+    for acceptance in about(identity or step.identity) if found else ():
         if same(store, acceptance, today, inputs, then.observed):
             return Comparison(changes=tuple(found), acceptance=acceptance, excuse=acceptance.describe())
     return Comparison(changes=tuple(found)) if found else UNCHANGED
@@ -97,7 +99,7 @@ def _committed(snapshot: Snapshot, step: ExecutorStep[Any], record: Record, toda
         deleted=files.deleted,
         untrusted=distrust.why if distrust is not None else "",
         revoked=distrust is not None and distrust.is_revoked,
-        output=compare(snapshot.store, step, record.made_by, today, _current_inputs(snapshot, step)),
+        output=_compare(snapshot, step, record.made_by, today),
         pinned=UNCHANGED if step.pin is None else _compare_pinned(snapshot, step, step.pin, record),
         remarks=(
             *package_changes(record.packages, today.code.packages),
@@ -132,7 +134,12 @@ def _compare_work(snapshot: Snapshot, step: ExecutorStep[Any], today: CurrentCod
         return Comparison(changes=(str(error),))
     if marker is None:
         return UNCHANGED
-    return compare(snapshot.store, step, marker, today, _current_inputs(snapshot, step))
+    return _compare(snapshot, step, marker, today)
+
+
+def _compare(snapshot: Snapshot, step: ExecutorStep[Any], then: BuiltFrom, today: CurrentCode) -> Comparison:
+    inputs = _current_inputs(snapshot, step)
+    return compare(snapshot.store, step, then, today, inputs, accepted=snapshot.accepted)
 
 
 def _compare_pinned(snapshot: Snapshot, step: ExecutorStep[Any], pin: Pin, record: Record) -> Comparison:
@@ -142,7 +149,7 @@ def _compare_pinned(snapshot: Snapshot, step: ExecutorStep[Any], pin: Pin, recor
         return compared
     if pin.because:
         return replace(compared, excuse=f"pinned although {listed(compared.changes, 1)}: {pin.because}")
-    for acceptance in snapshot.store.acceptances(step.identity):
+    for acceptance in snapshot.accepted(step.identity):
         if set(compared.changes) <= set(acceptance.changes):
             return replace(compared, excuse=acceptance.describe(), acceptance=acceptance)
     return compared

@@ -13,8 +13,8 @@ from marin.errors import CorruptRecord
 from marin.plan.condition import Missing
 from marin.plan.snapshot import Snapshot
 from marin.steps.step import ExecutorStep, identity_fields
+from marin.store.ends import Claim, How
 from marin.store.layout import LOG, RECORD
-from marin.store.lease import LeaseDocument, State
 from marin.store.record import Record, parse_record
 from marin.store.redaction import redacted
 
@@ -24,11 +24,11 @@ def why_missing(steps: Iterable[ExecutorStep[Any]], snapshot: Snapshot) -> dict[
     found: dict[ExecutorStep[Any], Missing] = {}
     never_tried: list[ExecutorStep[Any]] = []
     for step in steps:
-        lease, attempts = snapshot.leases.get(step.identity), snapshot.attempts(step.op).of_identity(step.identity)
-        if lease is not None and lease.collected:
-            found[step] = Missing(reason=lease.collected)
+        end, attempts = snapshot.ends.get(step.identity), snapshot.attempts(step.op).of_identity(step.identity)
+        if end is not None and end.how is How.COLLECTED:
+            found[step] = Missing(reason=end.why)
         elif attempts:
-            found[step] = Missing(reason=_about_attempts(lease, attempts, snapshot))
+            found[step] = Missing(reason=_about_attempts(snapshot.claims.get(step.identity), attempts, snapshot))
         else:
             never_tried.append(step)
     earlier = _earlier(never_tried, snapshot)
@@ -53,9 +53,9 @@ def last_outputs(steps: Iterable[ExecutorStep[Any]], snapshot: Snapshot) -> dict
     return {step: record for step in wanted if (record := known[step]) is not None}
 
 
-def _about_attempts(lease: LeaseDocument | None, attempts: list[str], snapshot: Snapshot) -> str:
-    if lease is not None and lease.state is State.HELD and not lease.holder.is_gone():
-        return lease.describe()
+def _about_attempts(claim: Claim | None, attempts: list[str], snapshot: Snapshot) -> str:
+    if claim is not None and not claim.holder.is_gone():
+        return claim.describe()
     for attempt in reversed(attempts):
         failure = snapshot.store.failure(attempt)
         if failure is not None:

@@ -116,7 +116,7 @@ class PinnedCode:
     def _since(self, record: Record) -> Comparison:
         now, read = self._compare(record.code)[0], self._read_since(record.observed)
         if now.changes or read:
-            for entry in self._store.acceptances(record.identity):
+            for entry in self._store.acceptances.about(record.identity):
                 if not self._compare(entry.code)[0].changes and not self._read_since(entry.observed):
                     return Comparison(notes=now.notes)
         return Comparison(changes=(*now.changes, *read), notes=now.notes)

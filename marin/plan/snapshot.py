@@ -11,7 +11,7 @@ from marin.steps.scale import Scale
 from marin.steps.step import ExecutorStep
 from marin.store.inventory import Inventory
 from marin.store.layout import slug
-from marin.store.record import Record
+from marin.store.record import Acceptance, Record
 from marin.store.revocation import revoked
 from marin.store.store import Store
 from marin.store.trust import TrustChecker
@@ -24,21 +24,14 @@ class Attempts:
         self.directories = frozenset(directories)
         self._by_identity: dict[str, list[str]] = {}
         self._by_label: dict[str, list[str]] = {}
-        self._last: dict[str, int] = {}  # token of the latest attempt
         for directory in directories:
-            name, _, token = directory.rpartition("/")[2].rpartition(".")
+            name = directory.rpartition("/")[2].rpartition(".")[0]
             label, _, short = name.rpartition("-")
             self._by_identity.setdefault(short, []).append(directory)
             self._by_label.setdefault(label, []).append(directory)
-            if token.isdecimal():
-                self._last[short] = max(int(token), self._last.get(short, 0))
 
     def of_identity(self, identity: str) -> list[str]:
         return self._by_identity.get(identity[:12], [])
-
-    def last_token(self, identity: str) -> int:
-        """Return the token of the latest attempt, 0 if there is none."""
-        return self._last.get(identity[:12], 0)
 
     def of_label(self, label: str) -> list[str]:
         return self._by_label.get(slug(label), []) if label else []
@@ -48,21 +41,9 @@ class Snapshot(Inventory):
     """The committed records of some steps, and the other facts that a plan reads from the store."""
 
     def __init__(self, store: Store, steps: Iterable[ExecutorStep[Any]], scale: Scale | None = None) -> None:
-        """Read records and leases.
-
-        It reads a lease beside a visible record only if there is a later attempt. The driver of that attempt may have
-        died between its commit and the moment when its record became visible.
-        """
         wanted = {step.identity for step in steps}
         super().__init__(store, wanted)
         self._attempts: dict[str, Attempts] = {}
-        later = [
-            each.identity
-            for each in self.visible.values()
-            if self.attempts(each.op).last_token(each.identity) > each.token
-        ]
-        self.leased.update(later)
-        self.read_leases(later)
         self.scale = scale.value if scale is not None else ""  # of the experiment, as records have it
         # The last output of the same operator and label at this scale, for steps that marin.plan.missing looked at.
         self.last_outputs: dict[ExecutorStep[Any], Record | None] = {}
@@ -79,6 +60,14 @@ class Snapshot(Inventory):
     def actions(self) -> dict[str, list[str]]:
         """The identities of the outputs of each action."""
         return self.store.actions()
+
+    @functools.cached_property
+    def _accepted(self) -> dict[str, list[str]]:
+        return self.store.acceptances.by_key()
+
+    def accepted(self, identity: str) -> list[Acceptance]:
+        """Return the drift of an output that people accepted before the plan. All acceptances are listed once."""
+        return self.store.acceptances.read(self._accepted.get(identity, [])).get(identity, [])
 
     @functools.cached_property
     def trust(self) -> TrustChecker:

@@ -97,13 +97,13 @@ class Audit:
 
 def audit_store(store: Store, days: int = DAYS) -> Audit:
     """Audit every committed output and everything behind it."""
-    lineage = read_lineage(store, every_lease=True)
+    lineage = read_lineage(store)
     return _looked(store, Audit(lineage, _rests_on(lineage, map(output_of, lineage.current.values()))), days)
 
 
 def audit_outputs(store: Store, names: Iterable[str], days: int = DAYS) -> Audit:
     """Audit outputs by name and everything behind them. Raises UnknownStep with near misses."""
-    lineage = read_lineage(store, every_lease=True)
+    lineage = read_lineage(store)
     outputs = dict.fromkeys(output for name in names for output in outputs_named(lineage, store, name))
     named = [(lineage.name_of(output), output) for output in outputs]
     results = [Result(name, name, output.identity, _rests_on(lineage, [output])) for name, output in named]
@@ -119,7 +119,7 @@ def audit_record(store: Store, lineage: Lineage, record: Record) -> list[Claim]:
 
 def audit_plans(store: Store, plans: Sequence[Plan], days: int = DAYS) -> Audit:
     """Audit everything that these experiments need, and everything behind it."""
-    lineage = read_lineage(store, every_lease=True)
+    lineage = read_lineage(store)
     results = [
         Result(name, step.name, step.identity, _rests_on(lineage, _made(plan.of(step))))
         for plan in plans

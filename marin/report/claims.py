@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 
 from marin.errors import CorruptRecord
-from marin.store.layout import lease_name
-from marin.store.lease import parse_lease
 from marin.store.lineage import ADOPT, PINNED, Lineage, Output
 from marin.store.revocation import Revocations
 from marin.store.store import Store
@@ -60,20 +57,19 @@ class StoreClaims:
     def __init__(self, store: Store, lineage: Lineage, revocations: Revocations) -> None:
         self.store, self.lineage, self.revocations = store, lineage, revocations
         self.taint = Taint(lineage, revocations)
-        self._collected: dict[str, str] = {}
 
     def of(self, outputs: Iterable[Output]) -> dict[Output, list[Claim]]:
         """Return the claims about each output, worst first."""
         every = list(outputs)
-        accepted = self.store.accepted_identities() if every else set[str]()
-        self._collected = self._why_collected(every)
-        return {output: list(self._claims(output, output.identity in accepted)) for output in every}
+        accepted = self.store.acceptances.by_key() if every else dict[str, list[str]]()
+        return {output: list(self._claims(output, accepted.get(output.identity, []))) for output in every}
 
     def was_collected(self, output: Output) -> bool:
-        """Return whether ``marin gc`` deleted the output. Known only for outputs that ``of`` was asked about."""
-        return output.identity in self._collected
+        """Return whether ``marin gc`` deleted the output."""
+        return output.identity in self.lineage.collected
 
-    def _claims(self, output: Output, accepted: bool) -> Iterator[Claim]:
+    def _claims(self, output: Output, accepted: list[str]) -> Iterator[Claim]:
+        """accepted: names of the acceptances of the output."""
         bad, record = self.taint.of(output), self.lineage.records.get(output)
         if bad is not None:
             subject = Subject.REVOKED if bad.is_revoked else Subject.UNTRUSTED
@@ -87,16 +83,15 @@ class StoreClaims:
             yield Claim(Grade.KNOWN, Subject.ELSEWHERE, text)
             return
         if self.lineage.is_superseded(output):
-            text = self._collected.get(record.identity, "its record is no longer current")
+            text = self.lineage.collected.get(record.identity, "its record is no longer current")
             if (now := self.lineage.current.get(record.identity)) is not None:
                 because = f": {now.provenance.because}" if now.provenance.because else ""
                 text = f"replaced {now.provenance.ended} by {now.provenance.who}{because}"
             yield Claim(Grade.DOUBTFUL, Subject.SUPERSEDED, text)
         elif accepted:
             try:
-                texts = [
-                    each.describe().removeprefix("drift accepted ") for each in self.store.acceptances(output.identity)
-                ]
+                entries = self.store.acceptances.read(accepted).get(output.identity, [])
+                texts = [each.describe().removeprefix("drift accepted ") for each in entries]
             except CorruptRecord as error:
                 texts = [str(error)]
             yield from (Claim(Grade.KNOWN, Subject.ACCEPTED, text) for text in texts)
@@ -109,13 +104,3 @@ class StoreClaims:
             yield Claim(Grade.KNOWN, subject, f"the bytes are those of {record.attempt}")
         if origins:
             yield Claim(Grade.KNOWN, Subject.MIRRORED, origins[-1].describe().removeprefix("mirrored "))
-
-    def _why_collected(self, outputs: Iterable[Output]) -> dict[str, str]:
-        """Return, by identity, the reason that ``marin gc`` gave when it deleted an output."""
-        gone = {output.identity for output in outputs} - self.lineage.current.keys()
-        names, found = {lease_name(identity): identity for identity in gone}, dict[str, str]()
-        for name, content in self.store.objects.read_many(sorted(names)).items():
-            with suppress(CorruptRecord):
-                if content and (why := parse_lease(content, name).collected):
-                    found[names[name]] = why
-        return found

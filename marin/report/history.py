@@ -18,10 +18,10 @@ from marin.report.words import folded, grouped, styled
 from marin.steps.step import ExecutorStep
 from marin.store.attempts import AttemptStatus, parse_attempt
 from marin.store.documents import BadDocument, parse_json
+from marin.store.ends import How
 from marin.store.in_use import SHORT, Run, read_runs
 from marin.store.inventory import Inventory
 from marin.store.layout import FAILURE, LOG, RUNS
-from marin.store.lease import State
 from marin.store.lookup import ambiguous, hint
 from marin.store.numbers import write_bytes, write_duration
 from marin.store.process import Holder
@@ -166,9 +166,12 @@ def status_of(store: Store, identity: str) -> StepStatus:
     return _Found(store, [identity]).status(identity)
 
 
-def store_statuses(store: Store) -> list[StepStatus]:
-    """Return the status of every step that runs, died or failed. ``ls`` lists the committed ones."""
-    found = _Found(store)
+def store_statuses(store: Store, inventory: Inventory | None = None) -> list[StepStatus]:
+    """Return the status of every step that runs, died or failed. ``ls`` lists the committed ones.
+
+    inventory: of the whole store, if it was just read.
+    """
+    found = _Found(store, inventory=inventory)
     rows = [found.status(identity) for identity in found.identities]
     failed = [row.identity for row in rows if row.status is AttemptStatus.FAILED]
     over = found.made_since(failed)
@@ -212,34 +215,33 @@ def _queued(store: Store) -> dict[str, StepStatus]:
 
 
 class _Found:
-    def __init__(self, store: Store, identities: list[str] | None = None) -> None:
-        """identities: None for every step that was ever begun or waits for a worker."""
+    def __init__(self, store: Store, identities: list[str] | None = None, inventory: Inventory | None = None) -> None:
+        """identities: None for every step that was ever begun or waits for a worker. inventory: None to read one."""
         self.prefix, self.queued = store.prefix, _queued(store)
-        self.identities = sorted({*store.leased(), *self.queued}) if identities is None else identities
-        inventory = Inventory(store, self.identities, every_lease=True)
-        self.records, self.leases, self.corrupt = inventory.records, inventory.leases, inventory.damage
-        released = [
-            f"{lease.attempt}/{FAILURE}"
-            for identity, lease in self.leases.items()
-            if lease.state is not State.HELD and identity not in self.records
-        ]
-        self.failures = store.objects.read_many(released)
+        inventory = inventory if inventory is not None else Inventory(store, identities, claims=True)
+        self.identities = sorted({*inventory.known, *self.queued}) if identities is None else identities
+        self.records, self.claims, self.corrupt = inventory.records, inventory.claims, inventory.damage
+        self.ends = inventory.ends
+        self.failures = store.objects.read_many([f"{end.attempt}/{FAILURE}" for end in self.ends.values()])
 
     def name_of(self, identity: str) -> str:
-        """Return the step's name for people. If only a lease is left, the label is in its form for paths."""
+        """Return the step's name for people. If only a claim is left, the label is in its form for paths."""
         if identity in self.records:
             return self.records[identity].name
         if identity in self.queued:
             return self.queued[identity].step
-        attempt = parse_attempt(self.leases[identity].attempt) if identity in self.leases else None
+        begun = self.claims.get(identity) or self.ends.get(identity)
+        attempt = parse_attempt(begun.attempt) if begun is not None else None
         return attempt.name if attempt is not None else identity[:12]
 
     def made_since(self, failed: Iterable[str]) -> set[str]:
         """Return the failed steps whose name (op/label) was tried later under another identity: the step was changed.
 
-        Leases count in seconds. If two tries fall into one second, the successful one counts as the later one.
+        Tries count in seconds. If two fall into one second, the successful one counts as the later one.
         """
-        tries = {each: (lease.since, each in self.records) for each, lease in self.leases.items()}
+        tries = {each: (end.when, False) for each, end in self.ends.items()}
+        tries |= {each: (record.provenance.ended[:19], True) for each, record in self.records.items()}
+        tries |= {each: (claim.since[:19], False) for each, claim in self.claims.items()}
         latest: dict[str, tuple[str, bool]] = {}
         for identity, tried in tries.items():
             name = self.name_of(identity)
@@ -254,24 +256,25 @@ class _Found:
         return StepStatus(step=name, identity=identity, status=standing, detail=detail, log=log)
 
     def _standing(self, identity: str) -> tuple[AttemptStatus, str, str]:
-        lease, record = self.leases.get(identity), self.records.get(identity)
-        log = "" if lease is None else f"{lease.attempt}/{LOG}"
+        claim, record, end = self.claims.get(identity), self.records.get(identity), self.ends.get(identity)
+        log = "" if (begun := claim or end) is None else f"{begun.attempt}/{LOG}"
         if identity in self.corrupt:
             return AttemptStatus.CORRUPT, self.corrupt[identity], log
-        if lease is not None and lease.state is State.HELD:
-            who = f"{lease.holder} since {lease.since}"
-            if lease.holder.is_gone():
+        if claim is not None:
+            who = f"{claim.holder} since {claim.since}"
+            if claim.holder.is_gone():
                 return AttemptStatus.DEAD, f"{who}: its process is gone, the next run takes over", log
-            return AttemptStatus.RUNNING, f"{who} {lease.progress}".rstrip(), log
+            return AttemptStatus.RUNNING, f"{who} {claim.progress}".rstrip(), log
         if record is not None:
             made = record.provenance
             took, size = write_duration(made.seconds), write_bytes(record.bytes)
             detail = f"{made.ended} by {made.who}, {took}, {size}: {record.attempt}"
             return AttemptStatus.COMMITTED, detail, f"{record.attempt}/{LOG}"
-        if lease is not None and (failure := self.failures.get(f"{lease.attempt}/{FAILURE}")) is not None:
-            failed = parse_failure(failure, f"{self.prefix}/{lease.attempt}/{FAILURE}")
+        if end is not None and (failure := self.failures.get(f"{end.attempt}/{FAILURE}")) is not None:
+            failed = parse_failure(failure, f"{self.prefix}/{end.attempt}/{FAILURE}")
             return (AttemptStatus.STOPPED if failed.stopped else AttemptStatus.FAILED), failed.describe(), log
-        return AttemptStatus.ABSENT, lease.collected if lease is not None and lease.collected else "never built", ""
+        collected = end is not None and end.how is How.COLLECTED
+        return AttemptStatus.ABSENT, end.why if end is not None and collected else "never built", ""
 
 
 def print_steps(console: Console, steps: list[StepStatus], *, every: bool, identities: bool = False) -> None:

@@ -25,7 +25,7 @@ from marin.store.numbers import counted, listed, write_duration
 
 LONG = 10.0  # seconds; a shorter step is only counted
 SHOWN_AFTER = 3.0  # seconds after which a running step has a line of its own
-LOOK, REMOTE_LOOK = 1.0, 5.0  # seconds between looks; each reads a lease, and the new metrics of a training
+LOOK, REMOTE_LOOK = 1.0, 5.0  # seconds between looks; each reads a claim, and the new metrics of a training
 MINUTE = 60.0
 FEW = 3  # waiting steps that are named
 BAR_WIDTH = 24  # characters of a training's loss
@@ -54,7 +54,7 @@ class Progress:
         self._total, self._ended, self._failed = len(steps), 0, 0
         self._operators = {op: _Operator(count) for op, count in Counter(step.op for step in steps).items()}
         self._running: dict[str, RunningStep] = {}  # by identity
-        self._waiting: dict[str, tuple[Event, StepResult]] = {}  # by identity; HELD: leased to another run
+        self._waiting: dict[str, tuple[Event, StepResult]] = {}  # by identity; HELD: by another run
         self._said_to_wait: set[str] = set()  # identities whose waiting was printed, so that their end is printed too
         self._began = time.monotonic()
         self._is_live = console.is_terminal and not console.is_dumb_terminal

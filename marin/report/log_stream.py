@@ -12,8 +12,8 @@ from rich.text import Text
 
 from marin.errors import MarinError
 from marin.executor.run_results import Event, StepResult
+from marin.store.ends import read_claims
 from marin.store.layout import LOG
-from marin.store.lease import State, read_lease
 from marin.store.store import Store
 
 LOOK_SECONDS, REMOTE_SECONDS = 0.5, 2.0
@@ -27,6 +27,7 @@ class _Tail:
     log: str = ""  # of the running attempt; "" if there is none
     seen: int = 0  # bytes of the log that were read
     rest: bytes = b""  # an incomplete line
+    after: int = 0  # number of an attempt that has ended, so that each look reads only what came later
     lock: threading.Lock = field(default_factory=threading.Lock)
 
 
@@ -63,9 +64,10 @@ class LogStream:
         while not self._over.wait(seconds):
             for identity, tail in list(self._tails.items()):
                 with suppress(MarinError, OSError):  # the next look may succeed
-                    lease = read_lease(self._store.objects, identity)
-                    if lease is not None and lease.state is State.HELD and not lease.holder.is_gone():
-                        self._read(tail, f"{lease.attempt}/{LOG}")
+                    claim = read_claims(self._store.objects, {identity: tail.after}).get(identity)
+                    if claim is not None and not claim.holder.is_gone():
+                        tail.after = claim.number - 1
+                        self._read(tail, f"{claim.attempt}/{LOG}")
 
     def _read(self, tail: _Tail, log: str) -> None:
         """Print the new part of the log, or all of another log."""

@@ -246,7 +246,7 @@ def explanation(plan: Plan, step: ExecutorStep[Any]) -> dict[str, Any]:
         "packages": dict(today.code.packages),
         "outside": dict(today.entries),
         "diffs": {},
-        "accepted": [acceptance.to_plain() for acceptance in plan.store.acceptances(step.identity)],
+        "accepted": [acceptance.to_plain() for acceptance in plan.store.acceptances.about(step.identity)],
     }
     if step.pin is not None:
         with suppress(CorruptRecord):  # the reason names the fault

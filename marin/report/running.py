@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 from marin.errors import MarinError
 from marin.report.health import findings_of
 from marin.steps.step import ExecutorStep
+from marin.store.ends import read_claims
 from marin.store.layout import state_name
-from marin.store.lease import read_lease
 from marin.store.numbers import write_count, write_duration
 from marin.store.store import Store
 from marin.training.metrics import METRICS
@@ -51,6 +51,7 @@ class RunningStep:
         self._judged = -math.inf  # time of the last judgement
         self._told: list[Finding] = []
         self._read = -1  # bytes of the metrics; -1 before the first look
+        self._after = 0  # number of an attempt that has ended, so that each look reads only what came later
 
     @property
     def elapsed(self) -> float:
@@ -59,8 +60,9 @@ class RunningStep:
     def look(self) -> None:
         """Read the current progress. A failed read is tried again at the next look."""
         with suppress(MarinError, OSError):
-            lease = read_lease(self._store.objects, self.step.identity)
-            self._take(lease.progress if lease is not None else "")
+            claim = read_claims(self._store.objects, {self.step.identity: self._after}).get(self.step.identity)
+            self._after = claim.number - 1 if claim is not None else self._after
+            self._take(claim.progress if claim is not None else "")
         if self.trains and not self._store.objects.is_remote:  # for a remote store, the worker keeps the file
             with suppress(OSError, ValueError, KeyError):
                 self._read_metrics()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
@@ -10,9 +11,9 @@ from enum import StrEnum
 from msgspec.structs import replace
 
 from marin.errors import CorruptRecord, MarinError, UnknownStep
+from marin.store.ends import Claim, End, How, parse_claim, parse_end, read_claims, read_ends
 from marin.store.inventory import must_exist
-from marin.store.layout import FAILURE, LOG, RECORD, STATE, slug
-from marin.store.lease import LeaseDocument, State, read_lease
+from marin.store.layout import CLAIMS, FAILURE, LOG, RECORD, STATE, claim_name, end_name, numbered, slug
 from marin.store.lookup import SHORTEST, ambiguous, hint
 from marin.store.store import Store
 
@@ -87,16 +88,20 @@ def attempts_called(store: Store, name: str, *, latest: bool = False, holding: s
     if holding and len({each.short for each in found}) > 1:
         written = {each.short for each in found if written_by(store, each, holding) is not None}
         found = [each for each in found if each.short in written] or found
-    leases = {short: lease for short in {each.short for each in found} if (lease := lease_of(store, short))}
-    running = [short for short, lease in leases.items() if lease.state is State.HELD and not lease.holder.is_gone()]
+    begun = _last_claims(store, {each.short for each in found})
+    running = [
+        short
+        for short in {each.short for each in found}
+        if (claim := claim_of(store, short)) is not None and not claim.holder.is_gone()
+    ]
     meant = {each.short for each in found}
     if len(meant) > 1 and len(running) == 1:
         meant = set(running)
     elif len(meant) > 1:
-        recent = sorted(meant, key=lambda short: leases[short].since if short in leases else "", reverse=True)
+        recent = sorted(meant, key=lambda short: begun.get(short, ""), reverse=True)
         if not latest:
             names = {each.short: each.name for each in found}
-            lines = [f"{names[short]}  {short}  {leases[short].since if short in leases else ''}" for short in recent]
+            lines = [f"{names[short]}  {short}  {begun.get(short, '')}" for short in recent]
             raise ambiguous(name, lines, "newest first; give the identity, or --latest")
         meant = {recent[0]}
     return sorted((each for each in found if each.short in meant), key=lambda each: each.token)
@@ -113,11 +118,11 @@ def written_by(store: Store, attempt: Attempt, file: str) -> tuple[str, bytes] |
 
 def standing(store: Store, attempt: Attempt) -> tuple[AttemptStatus, str]:
     """Return the status of an attempt, and one line about it."""
-    lease = lease_of(store, attempt.short)
-    if lease is not None and lease.attempt == attempt.directory and lease.state is State.HELD:
-        if lease.holder.is_gone():
-            return AttemptStatus.DEAD, f"held by {lease.holder} since {lease.since}; its process is gone"
-        return AttemptStatus.RUNNING, f"{lease.holder} since {lease.since} {lease.progress}".rstrip()
+    claim = claim_of(store, attempt.short)
+    if claim is not None and claim.attempt == attempt.directory:
+        if claim.holder.is_gone():
+            return AttemptStatus.DEAD, f"held by {claim.holder} since {claim.since}; its process is gone"
+        return AttemptStatus.RUNNING, f"{claim.holder} since {claim.since} {claim.progress}".rstrip()
     failure = store.failure(attempt.directory)
     if failure is not None:
         return (AttemptStatus.STOPPED if failure.stopped else AttemptStatus.FAILED), failure.describe()
@@ -126,30 +131,38 @@ def standing(store: Store, attempt: Attempt) -> tuple[AttemptStatus, str]:
     return AttemptStatus.UNFINISHED, "it left neither an output nor an error"
 
 
-def note_stop(store: Store, identity: str, why: str) -> str:
+def note_stop(store: Store, identity: str, why: str, after: int) -> str:
     """Record why the attempt that has just been stopped was stopped: its worker may not know the reason.
 
-    Returns the name of the attempt's log, or "" if no attempt was stopped.
+    after: number of the last end before it. Returns the name of the attempt's log, or "" if no attempt was stopped.
     """
     with suppress(MarinError):
-        lease = read_lease(store.objects, identity)
-        if lease is not None and lease.state is State.RELEASED:
-            failure = store.failure(lease.attempt)
-            if failure is not None and failure.stopped:
-                store.objects.write(f"{lease.attempt}/{FAILURE}", replace(failure, error=why).to_json())
-                return f"{lease.attempt}/{LOG}"
+        ends = read_ends(store.objects, {identity: after})[identity]
+        last = max(ends, default=after)
+        if not ends.get(last) or store.objects.read(claim_name(identity, last + 1)) is not None:
+            return ""  # the attempt that was stopped, if any, has no end
+        end = parse_end(ends[last], end_name(identity, last))
+        failure = store.failure(end.attempt) if isinstance(end, End) and end.how is How.RELEASED else None
+        if failure is not None and failure.stopped:
+            store.objects.write(f"{end.attempt}/{FAILURE}", replace(failure, error=why).to_json())
+            return f"{end.attempt}/{LOG}"
     return ""
 
 
-def lease_of(store: Store, short: str) -> LeaseDocument | None:
-    """Return the lease of an identity, found by its first digits. None if there is no lease or it is unreadable."""
-    for identity in store.leased():
-        if identity.startswith(short):
-            try:
-                return read_lease(store.objects, identity)
-            except CorruptRecord:
-                return None
-    return None
+def claim_of(store: Store, short: str) -> Claim | None:
+    """Return the claim without an end of an identity, found by its first digits. None also if unreadable."""
+    identities = {numbered(name)[0] for name in store.objects.list(CLAIMS) if name.startswith(short)}
+    return next(iter(read_claims(store.objects, dict.fromkeys(identities, 0)).values()), None)
+
+
+def _last_claims(store: Store, shorts: Collection[str]) -> dict[str, str]:
+    """Return when the last attempt at each step began, by the first digits of its identity."""
+    names = {name[:12]: f"{CLAIMS}/{name}" for name in store.objects.list(CLAIMS) if name[:12] in shorts}
+    found: dict[str, str] = {}
+    for short, name in names.items():
+        with suppress(CorruptRecord):
+            found[short] = parse_claim(store.objects.read(name) or b"", name).since
+    return found
 
 
 def _attempts(store: Store, name: str) -> list[Attempt]:

@@ -111,11 +111,6 @@ class Versioned(Document, frozen=True, kw_only=True):
         lines = enumerate(content.splitlines(), start=1)
         return [cls.parse_file(line, f"{where}:{number}", kind, remedy) for number, line in lines]
 
-    def added_to(self, content: bytes | None) -> bytes:
-        """Return the content of a file for ``parse_lines`` with this document added at its end."""
-        before = (content or b"").rstrip(b"\n")
-        return b"".join(line + b"\n" for line in (before, self.to_json()) if line)
-
     @classmethod
     def _from_the_future(cls, content: bytes, where: str, kind: str) -> str:
         try:

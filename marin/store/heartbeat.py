@@ -59,10 +59,10 @@ class HeartbeatThread:
 _threads: dict[str, HeartbeatThread] = {}
 
 
-def heartbeat_thread(name: str = "leases") -> HeartbeatThread:
+def heartbeat_thread(name: str = "claims") -> HeartbeatThread:
     """Return this process's thread of that name."""
     return _threads.get(name) or _threads.setdefault(name, HeartbeatThread(name))
 
 
-# A child process does not own its parent's leases, and the parent's threads do not run there.
+# A child process does not own its parent's claims, and the parent's threads do not run there.
 os.register_at_fork(after_in_child=_threads.clear)

@@ -3,7 +3,7 @@
 ::
 
     {prefix}/.marin/uses/<run>.json          inputs and outputs of a run; stays, so that gc knows recent runs
-    {prefix}/.marin/uses/<run>.beat          exists while the run lasts; rewritten like a lease
+    {prefix}/.marin/uses/<run>.beat          exists while the run lasts; rewritten like a claim
     {prefix}/.marin/gc.json                  the batch that gc is about to delete
 
 A run first writes its needs, then reads the batch, then checks that its inputs exist. gc first writes its batch, then
@@ -25,18 +25,21 @@ import msgspec
 from msgspec.structs import replace
 
 from marin.errors import CorruptRecord, MarinError, StalePlan
-from marin.store.documents import BadDocument, Document
+from marin.store.documents import BadDocument, Document, Versioned
+from marin.store.ends import Claim, Held, Watch, read_ends, take, take_in_turn
 from marin.store.heartbeat import heartbeat_thread
-from marin.store.layout import GC, GC_BATCH, RECORD, USES, slug
-from marin.store.lease import Lease, LeaseDocument, State, Watch, acquire, acquire_in_turn, parse_lease
-from marin.store.process import this_process
+from marin.store.inventory import Inventory
+from marin.store.layout import ENDS, GC, GC_BATCH, RECORD, USES, numbered, slug
+from marin.store.process import Holder, this_process
 from marin.store.record import Record
 from marin.store.store import Store
 
-TURN = "gc"  # the lease for deleting, which works like a step's
-BEAT_EVERY = 10.0  # seconds; a lease expires after several beats
+TURN = "gc"  # the claim to delete, which works like a step's
+BEAT_EVERY = 10.0  # seconds; a claim expires after several beats
 RECENT = 1.0  # days: needs of runs that began since stay, because a killed run may be started again
 SHORT = 16  # digits of an identity: a run may need a hundred thousand identities
+FEW = 32  # outputs: reading the next end of each is faster than listing all ends of a store
+REMEDY = "if nothing runs on this store, delete the file"
 
 
 class Needs(Document, frozen=True, kw_only=True):
@@ -73,9 +76,27 @@ class Needs(Document, frozen=True, kw_only=True):
 NOTHING = Needs(identities=[], attempts=[])
 
 
-def turn_name(token: int) -> str:
-    """Return the attempt's name in the lease for deleting; there is no such directory."""
-    return f"{GC}/{token:04d}"
+class Beat(Versioned, frozen=True, kw_only=True):
+    """The sign of life of a run. Runs before December 2026 wrote further fields."""
+
+    holder: Holder
+    since: str  # for people only
+    beat: int = 0  # grows while the run lasts
+
+
+def last_turn(store: Store) -> int:
+    """Return the number of the last turn to delete that has ended. Lists all ends."""
+    return max((number for each, number in map(numbered, store.objects.list(ENDS)) if each == TURN), default=0)
+
+
+def take_turn(store: Store, watch: Watch, after: int | None = None) -> Held | Claim | Record:
+    """Claim the turn to delete: return it, or the claim of the process that has it. There is no such directory.
+
+    after: number of an ended turn, from ``last_turn``; None to ask for it. Ask once if you claim again and again.
+    """
+    last = last_turn(store) if after is None else after
+    is_dead = functools.partial(watch.is_dead, TURN)
+    return take(store.objects, TURN, lambda number: f"{GC}/{number:04d}", is_dead, last)
 
 
 def needs_of(
@@ -118,14 +139,8 @@ class Uses:
         self._lock, self._ended = threading.Lock(), False
 
     def __enter__(self) -> Uses:
-        self._lease = LeaseDocument(
-            state=State.HELD,
-            token=1,
-            attempt=f"{USES}/{self.run}",
-            holder=this_process(),
-            since=time.strftime("%Y-%m-%d %H:%M:%S %Z"),
-        )
-        self.store.objects.write(self._beat_name, self._lease.to_bytes())
+        self._last = Beat(holder=this_process(), since=time.strftime("%Y-%m-%d %H:%M:%S %Z"))
+        self.store.objects.write(self._beat_name, self._last.to_json())
         heartbeat_thread().add(self._beat, BEAT_EVERY)
         return self
 
@@ -155,27 +170,30 @@ class Uses:
             )
 
     def _let_pass(self, needs: Needs) -> None:
-        """Wait for the lease for deleting if gc's batch holds one of these needs.
+        """Wait for the turn to delete if gc's batch holds one of these needs.
 
-        A gc that was only suspended finds its lease taken when it wakes up, and deletes nothing. A killed gc does no
+        A gc that was only suspended finds its turn taken when it wakes up, and deletes nothing. A killed gc does no
         harm: every remaining record has all its files.
         """
         has_said = False
+        last: int | None = None
 
-        def take() -> Lease | LeaseDocument | None:
+        def turn_if_needed() -> Held | Claim | Record | None:
+            nonlocal last
             batch = read_batch(self.store)
             if batch is None or not batch.meets(needs):
                 return None
-            return acquire(self.store.objects, TURN, turn_name, functools.partial(self._watch.is_dead, TURN))
+            last = last_turn(self.store) if last is None else last
+            return take_turn(self.store, self._watch, last)
 
-        def waiting(other: LeaseDocument) -> None:
+        def waiting(other: Claim) -> None:
             nonlocal has_said
             if not has_said:
                 self.on_message(f"`marin gc` of {other.holder} is deleting outputs that this run needs; waiting for it")
                 has_said = True
 
-        turn = acquire_in_turn(take, waiting)
-        if turn is not None:
+        turn = take_in_turn(turn_if_needed, waiting)
+        if isinstance(turn, Held):
             turn.release()
 
     @property
@@ -185,21 +203,37 @@ class Uses:
     def _beat(self) -> bool:
         with self._lock, suppress(MarinError, OSError):  # the store is unreachable for a moment
             if not self._ended:
-                self._lease = replace(self._lease, beat=self._lease.beat + 1)
-                self.store.objects.write(self._beat_name, self._lease.to_bytes())
+                self._last = replace(self._last, beat=self._last.beat + 1)
+                self.store.objects.write(self._beat_name, self._last.to_json())
         return not self._ended
 
 
 def _gone(store: Store, records: Collection[Record]) -> list[Record]:
-    """Return the records whose outputs are gone: neither the store nor the directory holds the record any more.
+    """Return the records whose outputs are gone.
 
-    gc deletes an output's record first, then the record in its directory, then its data.
+    The output of a step is there. So is another one while its directory holds its record: a pin may name an output that
+    a rebuild replaced, or that was copied here by hand. gc first ends the output, then deletes the record in its
+    directory, then its data. Takes one listing, or one read for each of a FEW records, and reads only new ends.
     """
-    marks = {f"{record.attempt}/{RECORD}": record for record in records}
-    there = store.objects.read_many(list(marks))
-    unmarked = [record for mark, record in marks.items() if mark not in there]
-    committed = store.record_contents({record.identity for record in unmarked}) if unmarked else {}
-    return [record for record in unmarked if record.attempt.encode() not in committed.get(record.identity, b"")]
+    if len(records) <= FEW:
+        known: dict[str, int] = {}
+        for record in records:  # of one step there may be two: its output, and an earlier one that a pin names
+            known[record.identity] = min(record.token, known.get(record.identity, record.token))
+        later = read_ends(store.objects, known)
+        changed = [record for record in records if later[record.identity]]
+    else:
+        last: dict[str, int] = {}
+        for identity, number in map(numbered, store.objects.list(ENDS)):
+            last[identity] = max(number, last.get(identity, 0))
+        changed = [record for record in records if last.get(record.identity, 0) != record.token]
+    now = Inventory(store, [record.identity for record in changed]).records if changed else {}
+    marks = {
+        f"{record.attempt}/{RECORD}": record
+        for record in changed
+        if (there := now.get(record.identity)) is None or there.attempt != record.attempt
+    }
+    kept = store.objects.read_many(list(marks))
+    return [record for mark, record in marks.items() if mark not in kept]
 
 
 @dataclass(frozen=True)
@@ -208,7 +242,7 @@ class Run:
 
     name: str
     needs: Needs
-    beat: LeaseDocument | None
+    beat: Beat | None
 
 
 def read_runs(store: Store) -> list[Run]:
@@ -220,14 +254,14 @@ def read_runs(store: Store) -> list[Run]:
     for name, content in needs.items():
         run = name.removeprefix(f"{USES}/").removesuffix(".json").partition(".")[0]
         found.setdefault(run, []).append(_parsed(content, f"{store.prefix}/{name}"))
-    lasting = {name.removeprefix(f"{USES}/").removesuffix(".beat"): content for name, content in beats.items()}
     return [
         Run(
             name=run,
             needs=Needs.union(parts),
-            beat=parse_lease(lasting[run], f"{store.prefix}/{USES}/{run}.beat") if run in lasting else None,
+            beat=Beat.parse_file(beats[name], f"{store.prefix}/{name}", "beat", REMEDY) if name in beats else None,
         )
         for run, parts in found.items()
+        for name in [f"{USES}/{run}.beat"]
     ]
 
 
@@ -241,6 +275,4 @@ def _parsed(content: bytes, where: str) -> Needs:
     try:
         return Needs.parse(content)
     except BadDocument as error:
-        raise CorruptRecord(
-            f"{where} is not readable ({error}); if nothing runs on this store, delete the file"
-        ) from error
+        raise CorruptRecord(f"{where} is not readable ({error}); {REMEDY}") from error

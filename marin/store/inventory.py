@@ -1,95 +1,154 @@
-"""The committed outputs of a store, read in one sweep.
-
-An output is committed when its lease goes from held to committed. Then its writer makes the record visible. If the
-writer died in between, only the lease names the output. Such an output counts as committed, and its first user makes
-the record visible.
-"""
+"""The committed outputs of a store, and the attempts that have no end yet, read in one sweep."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 
 from marin.errors import BadPrefix, CorruptRecord
 from marin.store.collector import paused
-from marin.store.layout import OWN, RECORD, lease_name
-from marin.store.lease import LeaseDocument, State, parse_lease
-from marin.store.record import Record
+from marin.store.earlier import earlier_attempts, earlier_records
+from marin.store.ends import Claim, End, How, parse_claim, parse_end
+from marin.store.layout import CLAIMS, ENDS, OWN, SUPERSEDED, claim_name, end_name, numbered
+from marin.store.record import Record, parse_record
 from marin.store.store import Store
+
+DIGITS = 64  # of an identity; the claims of `marin gc` itself have another name
 
 
 class Inventory:
-    """The committed outputs, by identity. Takes one or two listings and concurrent reads; writes nothing."""
+    """Committed outputs by identity. Takes two or three listings and concurrent reads; writes nothing.
 
-    records: dict[str, Record]  # every committed output, the latest of each step
-    visible: dict[str, Record]  # those with a visible record
-    invisible: dict[str, Record]  # those that only a lease names, which may replace a visible one
-    damage: dict[str, str]  # why a record, or a lease that may stand for one, cannot be read
-    contents: dict[str, bytes]  # the visible record objects
-    leased: set[str]  # identities that were ever leased, as far as they were listed
-    leases: dict[str, LeaseDocument]  # of steps without a visible record, and other leases that were asked for
+    The output of an identity is that of its last end that is committed or collected. An empty end, as a power cut
+    leaves it, counts for nothing.
+    """
 
-    def __init__(self, store: Store, identities: Collection[str] | None = None, *, every_lease: bool = False) -> None:
-        """identities: None for all. every_lease: also read leases of steps with a visible record, one read for each."""
-        self.store = store
-        self.visible, self.invisible, self.damage, self.leases = {}, {}, {}, {}
-        self.contents = store.record_contents(identities)
-        for identity, content in self.contents.items():
-            try:
-                self.visible[identity] = store.parsed(identity, content)
-            except CorruptRecord as error:
-                self.damage[identity] = str(error)
-        self.records = dict(self.visible)
-        missing = None if identities is None else set(identities) - self.contents.keys()
-        self.leased = store.leased() if every_lease or missing is None or missing else set[str]()
-        if every_lease:
-            missing = None if identities is None else set(identities)
-        self.read_leases(self.leased if missing is None else missing, visible=every_lease)
+    records: dict[str, Record]  # the committed output of each step
+    ends: dict[str, End]  # of steps without an output: how the last attempt ended
+    collected: dict[str, str]  # of steps whose output gc deleted: the reason
+    last: dict[str, int]  # number of each step's last end
+    claims: dict[str, Claim]  # of attempts that have no end
+    known: set[str]  # identities that were ever attempted here, as far as they were listed
+    damage: dict[str, str]  # why an end or a claim cannot be read, by identity
+
+    def __init__(self, store: Store, identities: Collection[str] | None = None, *, claims: bool = False) -> None:
+        """identities: None for all. claims: also read the claims of steps that have an output."""
+        self.store, self._wanted = store, None if identities is None else set(identities)
+        self.records, self.ends, self.collected, self.claims, self.damage = {}, {}, {}, {}, {}
+        self._numbers = self._listed(ENDS)
+        self.last = {identity: numbers[-1] for identity, numbers in self._numbers.items()}
+        self._read_ends()
+        self._read_earlier()
+        self.known = self._numbers.keys() | self.records.keys()
+        if self._wanted is None:
+            self.known |= earlier_attempts(store.objects)
+        missing = None if self._wanted is None else self._wanted - self.records.keys() - self.damage.keys()
+        if missing is None or missing or claims:
+            self._read_claims(self._wanted if claims else missing)
 
     def newest_first(self) -> list[Record]:
         return sorted(self.records.values(), key=lambda each: (each.provenance.ended, each.name), reverse=True)
 
-    def read_leases(self, identities: Iterable[str], *, visible: bool = True) -> None:
-        """Read leases. visible: also of steps with a visible record, because a later attempt may be committed."""
-        unread = (set(identities) & self.leased) - self.leases.keys()
-        if not visible:
-            unread -= self.contents.keys()
-        names = {lease_name(identity): identity for identity in unread}
-        later: dict[str, str] = {}
-        for name, content in self._read(names):
-            identity = names[name]
-            try:
-                lease = parse_lease(content, f"{self.store.prefix}/{name}")
-            except CorruptRecord as error:
-                self.damage.setdefault(identity, str(error))
-                continue
-            self.leases[identity] = lease
-            if lease.state is State.COMMITTED and self._is_later(identity, lease):
-                later[f"{lease.attempt}/{RECORD}"] = identity
-        for name, content in self._read(later):
-            identity = later[name]
-            try:
-                record = self.store.parsed_commit(identity, self.leases[identity], content)
-            except CorruptRecord as error:
-                self.damage[identity] = str(error)
-                continue
-            self.records[identity] = self.invisible[identity] = record
-
     def find(self, identity: str) -> Record | None:
         """Return the output of one more step, which need not be in the inventory yet. Raises CorruptRecord."""
-        if identity not in self.records and (record := self.store.visible(identity)) is not None:
-            self.records[identity] = self.visible[identity] = record
-        elif identity not in self.records and (record := self.store.record(identity)) is not None:
-            self.records[identity] = self.invisible[identity] = record
+        if identity not in self.records and (record := self.store.record(identity)) is not None:
+            self.records[identity] = record
         return self.records.get(identity)
 
-    def _is_later(self, identity: str, lease: LeaseDocument) -> bool:
-        record = self.records.get(identity)
-        return identity not in self.damage and (record is None or record.token < lease.token)
+    def past(self) -> tuple[list[Record], list[str]]:
+        """Return (the outputs that are no longer current, one error for each unreadable one).
 
-    def _read(self, names: Iterable[str]) -> list[tuple[str, bytes]]:
-        """Read objects, without the empty ones that a power cut leaves."""
-        found = self.store.objects.read_many(sorted(names))
-        return [(name, content) for name, content in found.items() if content]
+        A rebuild replaced them, gc deleted them, or they stayed in a store from which others were mirrored. Takes one
+        or two more listings and concurrent reads.
+        """
+        now = {identity: record.token for identity, record in self.records.items()}
+        names = [
+            end_name(identity, number)
+            for identity, numbers in self._numbers.items()
+            if len(numbers) > 1
+            for number in numbers
+            if number != now.get(identity)
+        ]
+        names += [f"{SUPERSEDED}/{name}" for name in self.store.objects.list(SUPERSEDED)]
+        found, unreadable, known = list[Record](), list[str](), set(self.damage.values())
+        for name, content in self.store.objects.read_many(names).items():
+            try:
+                end = self._parsed(name, content)
+            except CorruptRecord as error:
+                unreadable += [str(error)] if str(error) not in known else []
+            else:
+                found += [end] if isinstance(end, Record) else []
+        return [*found, *self._replaced], unreadable
+
+    def _listed(self, folder: str) -> dict[str, list[int]]:
+        """Return the numbers of the claims or ends in a folder, ascending, by identity."""
+        found: dict[str, list[int]] = {}
+        for name in self.store.objects.list(folder):
+            identity, number = numbered(name)
+            if len(identity) == DIGITS and (self._wanted is None or identity in self._wanted):
+                found.setdefault(identity, []).append(number)
+        return {identity: sorted(numbers) for identity, numbers in found.items()}
+
+    def _read_ends(self) -> None:
+        """Read the last end of each step, and earlier ones while they tell of no output."""
+        left = {identity: list(numbers) for identity, numbers in self._numbers.items()}
+        while left:
+            names = {end_name(identity, numbers.pop()): identity for identity, numbers in left.items()}
+            for name, content in self.store.end_contents(list(names)).items():
+                identity = names[name]
+                try:
+                    end = self._parsed(name, content)
+                except CorruptRecord as error:
+                    self.damage[identity] = str(error)
+                    left.pop(identity)
+                    continue
+                if isinstance(end, Record):
+                    self.records[identity] = end
+                elif end is not None:
+                    self.ends.setdefault(identity, end)
+                    if end.how is How.COLLECTED:
+                        self.collected[identity] = end.why
+                if identity in self.records or identity in self.collected:
+                    left.pop(identity)
+            left = {identity: numbers for identity, numbers in left.items() if numbers}
+        for identity in self.ends.keys() & self.records.keys():
+            del self.ends[identity]
+
+    def _parsed(self, name: str, content: bytes) -> Record | End | None:
+        where = f"{self.store.prefix}/{name}"
+        if name.startswith(SUPERSEDED):
+            return parse_record(content, where)
+        return parse_end(content, where) if content else None
+
+    def _read_earlier(self) -> None:
+        """Read the records of a store of before."""
+        wanted = None if self._wanted is None else self._wanted - self.records.keys()
+        self._replaced: list[Record] = []
+        if wanted is not None and not wanted:
+            return
+        records, damage = earlier_records(self.store.objects, self.store.prefix, wanted)
+        for identity, record in records.items():
+            if identity in self.records or identity in self.collected or identity in self.damage:
+                self._replaced.append(record)
+            else:
+                self.records[identity] = record
+                self.ends.pop(identity, None)
+        self.damage |= {each: why for each, why in damage.items() if each not in self.records.keys() | self.collected}
+
+    def _read_claims(self, identities: Collection[str] | None) -> None:
+        """Read the claims of attempts that have no end."""
+        listed = self._listed(CLAIMS)
+        self.known |= listed.keys()
+        names = {
+            claim_name(identity, numbers[-1]): identity
+            for identity, numbers in listed.items()
+            if numbers[-1] > self.last.get(identity, 0) and (identities is None or identity in identities)
+        }
+        for name, content in self.store.objects.read_many(list(names)).items():
+            try:
+                if content:  # a power cut leaves an empty one
+                    self.claims[names[name]] = parse_claim(content, f"{self.store.prefix}/{name}")
+            except CorruptRecord as error:
+                self.damage.setdefault(names[name], str(error))
 
 
 @paused()

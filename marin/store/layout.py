@@ -2,24 +2,24 @@
 
 ::
 
-    {prefix}/{op}/{label}-{identity[:12]}.{token}/   files of an attempt, and below its .marin/ RECORD, MANIFEST, LOG …
-    {prefix}/.marin/records/<identity>.json          the commit; one listing answers "what exists"
-    {prefix}/.marin/leases/<identity>.json           who is writing; every change is conditional
-    {prefix}/.marin/index/records-<digit>            packs of records, a pure cache: see store.record_packs
+    {prefix}/{op}/{label}-{identity[:12]}.{n}/   files of an attempt, and below its .marin/ RECORD, MANIFEST, LOG …
+    {prefix}/.marin/claims/<identity>.<n>.json       who makes attempt n; created once, with the holder's beat
+    {prefix}/.marin/ends/<identity>.<n>.json         how attempt n ended; the end of a committed attempt is its record
+    {prefix}/.marin/index/ends-<digit>               packs of ends, a pure cache: see store.packs
     {prefix}/.marin/actions/<action>-<identity>      outputs of an action (empty files, for early cutoff)
-    {prefix}/.marin/superseded/<identity>.<token>.json   records that a rebuild replaced or gc took, for lineage
     {prefix}/.marin/superseded/<identity>.mirrored-<root>.json   records of ancestors of mirrored outputs
-    {prefix}/.marin/revocations/<root>.jsonl         bytes that a person declared bad, with the reason
+    {prefix}/.marin/revocations/<root>.<time>.jsonl  bytes that a person declared bad, with the reason
     {prefix}/.marin/stamps/<op>--<attempt>           times of files that were touched, verified and found right
     {prefix}/.marin/verified/<time>-<…>.json         outputs that `marin audit --bytes` found right, and when
     {prefix}/.marin/code/<digest>.json               the parts of a code fingerprint, by its digest
     {prefix}/.marin/outside/<digest>.json            the parts of outside data, by its digest
-    {prefix}/.marin/accepted/<identity>.jsonl        drift that a person accepted, with the reason
+    {prefix}/.marin/accepted/<identity>.<time>.jsonl drift that a person accepted, with the reason
     {prefix}/.marin/state/<identity>/                work in progress that survives attempts
     {prefix}/.marin/uses/, gc.json, gc/              needs of runs, and outputs that gc is deleting: see store.in_use
     {prefix}/.marin/runs/<time>-<experiment>.jsonl   events of each run
     {prefix}/.marin/pages/<experiment>.html          the experiment's page
-    {prefix}/.marin/locks/                           on a disk: one writer of a control file at a time
+
+Stores that marin made before December 2026 also hold ``records/``, ``leases/`` and ``superseded/``: see store.earlier.
 """
 
 from __future__ import annotations
@@ -28,8 +28,9 @@ import re
 
 OWN = ".marin"  # the store's own files, below its prefix and in every output
 
-RECORDS = f"{OWN}/records"
-LEASES = f"{OWN}/leases"
+CLAIMS = f"{OWN}/claims"
+ENDS = f"{OWN}/ends"
+RECORDS, LEASES = f"{OWN}/records", f"{OWN}/leases"  # only in stores of before
 INDEX = f"{OWN}/index"
 ACTIONS = f"{OWN}/actions"
 SUPERSEDED = f"{OWN}/superseded"
@@ -45,7 +46,6 @@ GC = f"{OWN}/gc"
 GC_BATCH = f"{OWN}/gc.json"
 RUNS = f"{OWN}/runs"
 PAGES = f"{OWN}/pages"
-LOCKS = f"{OWN}/locks"
 CONDITIONS = f"{OWN}/conditions"  # for the test whether a store honours conditions
 
 # Below an attempt's directory.
@@ -61,17 +61,23 @@ PARTIAL = f"{OWN}/partial"  # on a disk: files that are being copied
 LABEL_LENGTH = 60  # characters of a name in a path
 
 
-def record_name(identity: str) -> str:
-    return f"{RECORDS}/{identity}.json"
+def claim_name(identity: str, number: int) -> str:
+    return f"{CLAIMS}/{identity}.{number:04d}.json"
 
 
-def lease_name(identity: str) -> str:
-    return f"{LEASES}/{identity}.json"
+def end_name(identity: str, number: int) -> str:
+    return f"{ENDS}/{identity}.{number:04d}.json"
 
 
-def superseded_name(identity: str, token: str) -> str:
-    """Return the name of a replaced record. token: its token in four digits, or another text that tells it apart."""
-    return f"{SUPERSEDED}/{identity}.{token}.json"
+def numbered(name: str) -> tuple[str, int]:
+    """Return the identity and the number of an attempt, from the name of its claim or end."""
+    identity, _, number = name.removesuffix(".json").partition(".")
+    return identity, int(number) if number.isdecimal() else 0
+
+
+def mirrored_name(identity: str, root: str) -> str:
+    """Return the name of the record of an ancestor whose bytes stayed in the store that was mirrored."""
+    return f"{SUPERSEDED}/{identity}.mirrored-{root[:16]}.json"
 
 
 def action_name(action: str, identity: str) -> str:
@@ -86,18 +92,14 @@ def code_name(digest: str) -> str:
     return f"{CODE}/{digest}.json"
 
 
-def accepted_name(identity: str) -> str:
-    return f"{ACCEPTED}/{identity}.jsonl"
-
-
 def state_name(identity: str) -> str:
     """Return the folder of a step's work in progress."""
     return f"{STATE}/{identity}"
 
 
-def attempt_directory(op: str, label: str, identity: str, token: int) -> str:
+def attempt_directory(op: str, label: str, identity: str, number: int) -> str:
     """Return the directory of an attempt, below the store."""
-    return f"{slug(op)}/{f'{slug(label)}-' if label else ''}{identity[:12]}.{token:04d}"
+    return f"{slug(op)}/{f'{slug(label)}-' if label else ''}{identity[:12]}.{number:04d}"
 
 
 def slug(name: str) -> str:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
-from marin.errors import CorruptRecord
 from marin.store.collector import paused
 from marin.store.inventory import Inventory
-from marin.store.record import Record, parse_record
+from marin.store.record import Record
 from marin.store.store import Store
 
 ADOPT = "adopt"  # op of outputs adopted from outside the store
@@ -34,8 +33,9 @@ class Lineage:
         records: Iterable[Record],  # of every output
         current: Mapping[str, Record] | None = None,  # committed now, by identity
         unreadable: Sequence[str] = (),  # one error for each unreadable record, which the lineage leaves out
+        collected: Mapping[str, str] | None = None,  # why gc deleted the output, by identity
     ) -> None:
-        self.current = dict(current or {})
+        self.current, self.collected = dict(current or {}), dict(collected or {})
         self.unreadable = list(unreadable)
         self.records: dict[Output, Record] = {}
         self.readers: dict[Output, list[Output]] = {}
@@ -127,27 +127,15 @@ class Lineage:
 
 
 @paused()
-def read_lineage(store: Store, *, every_lease: bool = False) -> Lineage:
-    """Return the lineage of a store. Takes a few listings and concurrent reads. every_lease: see Inventory."""
-    return lineage_of(Inventory(store, every_lease=every_lease))
+def read_lineage(store: Store) -> Lineage:
+    """Return the lineage of a store. Takes a few listings and concurrent reads."""
+    return lineage_of(Inventory(store))
 
 
 def lineage_of(inventory: Inventory) -> Lineage:
-    """Return the lineage of an inventory of the whole store, with the records that rebuilds replaced.
+    """Return the lineage of an inventory of the whole store, with the outputs that are no longer current.
 
-    Takes one more listing and concurrent reads.
+    Takes one or two more listings and concurrent reads.
     """
-    replaced = [inventory.visible[identity] for identity in inventory.invisible if identity in inventory.visible]
-    superseded, unreadable = read_superseded(inventory.store)
-    return Lineage([*replaced, *superseded], inventory.records, [*inventory.damage.values(), *unreadable])
-
-
-def read_superseded(store: Store) -> tuple[list[Record], list[str]]:
-    """Return (the records that rebuilds replaced or gc took, one error for each unreadable record)."""
-    found, unreadable = list[Record](), list[str]()
-    for name, content in store.objects.read_many(store.superseded()).items():
-        try:
-            found.append(parse_record(content, f"{store.prefix}/{name}"))
-        except CorruptRecord as error:
-            unreadable.append(str(error))
-    return found, unreadable
+    past, unreadable = inventory.past()
+    return Lineage(past, inventory.records, [*inventory.damage.values(), *unreadable], inventory.collected)

@@ -14,20 +14,20 @@ UNKNOWN = "unknown"
 
 
 class Holder(Document, frozen=True, kw_only=True):
-    """A process, as leases and records describe it."""
+    """A process, as claims and records describe it."""
 
     user: str
     host: str
     boot: str  # one start of one kernel
     pid: int
     started: str  # in the kernel's own ticks, which tell a reused process id from the old process
-    space: str = UNKNOWN  # its process namespace, which a container narrows; older leases lack it
+    space: str = UNKNOWN  # its process namespace, which a container narrows; older ones lack it
 
     def is_gone(self) -> bool:
         """Is the holder gone, as far as this process can see? True only if this process would find a live holder.
 
         A host's name proves nothing: pods, clones and laptops share names. A restarted machine also looks like its
-        clone. In these cases only the lease's beat tells.
+        clone. In these cases only the claim's beat tells.
         """
         return self.is_here() and started(self.pid) not in (self.started, UNKNOWN)
 

@@ -153,14 +153,14 @@ class Failure(Document, frozen=True, kw_only=True):
 
 
 class Record(Versioned, frozen=True, kw_only=True):
-    """A committed output. The presence of its record means "committed"."""
+    """An output. It is committed if its record is the end of its attempt."""
 
     identity: str
     op: str
     version: int  # of the operator
     label: str  # for people
     attempt: str  # the directory of the bytes
-    token: int  # of the lease under which it was committed
+    token: int  # number of the attempt that made it; 0 in a store of before
     kind: str  # of the artifact
     facts: dict[str, Any]  # of the artifact
     config: dict[str, Any]  # the step's fields

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from typing import Any
 
-from marin.errors import BadField
+from marin.errors import BadField, BadPrefix
 
 GOOGLE, AMAZON, LOCAL = "gcp", "aws", "local"
 _WRITTEN = re.compile(r"([a-z][a-z0-9-]*)/([a-z0-9][a-z0-9-]*(?:\+[a-z0-9][a-z0-9-]*)*)")
@@ -66,10 +67,43 @@ def bucket_region(url: str) -> Region | None:
     Returns None for a path and for ``memory://``, which are on the machine that uses them. Raises StoreError,
     BadPrefix.
     """
-    from marin.store.objects.clients import REMOTE, ask
+    from marin.store.objects.clients import REMOTE, asking
 
     scheme, _, rest = url.partition("://")
     if scheme not in REMOTE or not rest:
         return None
-    name = ask(f"{scheme}://{rest.split('/')[0]}", "describe", "location")
-    return Region({"gs": GOOGLE, "s3": AMAZON}[scheme], name.lower())
+    with asking(f"{scheme}://{rest.split('/')[0]}", "describe") as (files, bucket):
+        if scheme == "gs":
+            return Region(GOOGLE, _google_region(files, bucket).lower())
+        return Region(AMAZON, _amazon_region(files, bucket).lower())
+
+
+def _google_region(files: Any, bucket: str) -> str:
+    """Return the region of a bucket, as the provider writes it. A bucket in two regions has both, joined by +."""
+    answer = files.call("GET", "b/{}", bucket, json_out=True)
+    both = answer.get("customPlacementConfig", {}).get("dataLocations", [])
+    return "+".join(both) or answer["location"]
+
+
+def _amazon_region(files: Any, bucket: str) -> str:
+    """Return the region of a bucket, as the provider writes it. Raises BadPrefix unless the server is Amazon's."""
+    # The permission to list the bucket suffices for this call; the call for its location needs another one.
+    answer = files.call_s3("head_bucket", Bucket=bucket)
+    server = files.s3.meta.endpoint_url
+    if not is_amazon(server):
+        raise BadPrefix(f"s3://{bucket} is on {server}, which is not Amazon's: its regions are unknown")
+    if answer.get("BucketRegion"):
+        return answer["BucketRegion"]
+    place = files.call_s3("get_bucket_location", Bucket=bucket)["LocationConstraint"] or "us-east-1"
+    return "eu-west-1" if place == "EU" else place
+
+
+def is_amazon(server: str) -> bool:
+    """Is this URL of an Amazon server, or of an emulator on this machine?
+
+    Other servers also speak S3, but name regions as they like.
+    """
+    from urllib.parse import urlsplit
+
+    host = urlsplit(server).hostname or ""
+    return host.endswith((".amazonaws.com", ".amazonaws.com.cn")) or host in ("localhost", "127.0.0.1", "::1")

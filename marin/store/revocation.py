@@ -11,6 +11,7 @@ from marin.store.layout import REVOCATIONS
 from marin.store.process import this_process
 from marin.store.record import Record
 from marin.store.redaction import redacted
+from marin.store.statements import Statements
 from marin.store.store import Store
 
 
@@ -82,7 +83,9 @@ def revoke(store: Store, record: Record, because: str, replacement: Record | Non
         raise BadField("a revocation needs its reason: --because 'holds GSM8K test items'; it is recorded and shown")
     if replacement is not None and _key(replacement) == _key(record):
         raise BadField(f"{replacement.name} {replacement.identity[:12]} has the very bytes that are being revoked")
-    return _append(store, _key(record), entry_of(record, because, replacement))
+    entry = entry_of(record, because, replacement)
+    _statements(store).add(_key(record), entry)
+    return entry
 
 
 def withdraw(store: Store, record: Record, because: str) -> Revocation:
@@ -91,20 +94,19 @@ def withdraw(store: Store, record: Record, because: str) -> Revocation:
         raise BadField("taking a revocation back needs its reason: --because …; it is recorded and shown")
     if revoked_bytes(store, record.root, record.content) is None:
         raise BadField(f"{record.name} {record.identity[:12]} is not revoked; nothing to withdraw")
-    return _append(store, _key(record), entry_of(record, because, withdrawn=True))
+    entry = entry_of(record, because, withdrawn=True)
+    _statements(store).add(_key(record), entry)
+    return entry
 
 
 def revoked(store: Store) -> Revocations:
-    """Return the revocations in force. Takes one listing and one read for each file. Raises CorruptRecord."""
-    names = [f"{REVOCATIONS}/{name}" for name in store.objects.list(REVOCATIONS)]
-    found: list[Revocation] = []
-    for name, content in store.objects.read_many(names).items():
-        found += _in_force(_entries(content, f"{store.prefix}/{name}"))
-    return Revocations(found)
+    """Return the revocations in force. Takes one listing and one read for each statement. Raises CorruptRecord."""
+    every = _statements(store)
+    return Revocations(entry for entries in every.read(every.names()).values() for entry in _in_force(entries))
 
 
 def revoked_bytes(store: Store, root: str, content: str) -> Revocation | None:
-    """Return the revocation in force of these bytes, or None if they may be committed. Takes one read.
+    """Return the revocation in force of these bytes, or None if they may be committed. Takes one listing.
 
     Raises CorruptRecord.
     """
@@ -116,25 +118,19 @@ def bring_revocations(source: Store, target: Store) -> bool:
 
     If the two stores disagree about the same bytes, bytes that are revoked in either stay revoked.
     """
-    names = [f"{REVOCATIONS}/{name}" for name in source.objects.list(REVOCATIONS)]
+    theirs, ours = _statements(source), _statements(target)
+    there, here = theirs.read(theirs.names()), ours.read(ours.names())
     news = False
-    for name, content in source.objects.read_many(names).items():
-        theirs = _entries(content, f"{source.prefix}/{name}")
-        while True:
-            old = target.objects.read(name)
-            ours = _entries(old, f"{target.prefix}/{name}")
-            both = _merged(ours, theirs)
-            if both == ours:
-                break
-            if target.objects.compare_and_swap(
-                name, old, b"".join(entry.to_json() + b"\n" for entry in both), lasting=True
-            ):
-                news = True
-                break
+    for key, entries in there.items():
+        known = here.get(key, [])
+        if new := _merged(known, entries)[len(known) :]:
+            ours.add(key, *new)
+            news = True
     return news
 
 
 def _merged(ours: list[Revocation], theirs: list[Revocation]) -> list[Revocation]:
+    """Return our entries, and after them the new ones of the other store."""
     if ours == theirs[: len(ours)]:
         return theirs
     new = [entry for entry in theirs if entry not in ours]
@@ -147,8 +143,7 @@ def _merged(ours: list[Revocation], theirs: list[Revocation]) -> list[Revocation
 
 def history(store: Store, root: str, content: str) -> list[Revocation]:
     """Return every entry about these bytes, oldest first."""
-    name = _name(content or root)
-    return _entries(store.objects.read(name), f"{store.prefix}/{name}")
+    return _statements(store).about(content or root)
 
 
 def _in_force(entries: list[Revocation]) -> list[Revocation]:
@@ -187,23 +182,9 @@ def _key(record: Record) -> str:
     return record.content or record.root
 
 
-def _name(key: str) -> str:
-    return f"{REVOCATIONS}/{key}.jsonl"
-
-
-def _append(store: Store, key: str, entry: Revocation) -> Revocation:
-    """Add an entry durably: it survives a power cut. Raises CorruptRecord if the existing file is unreadable."""
-    name = _name(key)
-    while True:
-        old = store.objects.read(name)
-        _entries(old, f"{store.prefix}/{name}")
-        if store.objects.compare_and_swap(name, old, entry.added_to(old), lasting=True):
-            return entry
-
-
-def _entries(content: bytes | None, where: str) -> list[Revocation]:
+def _statements(store: Store) -> Statements[Revocation]:
     remedy = (
         "restore it from a copy of the store or a mirror: until then marin cannot tell which bytes are revoked. "
         "If there is no copy, delete the file and revoke again every bad output"
     )
-    return Revocation.parse_lines(content, where, "revocation", remedy)
+    return Statements(store.objects, store.prefix, REVOCATIONS, Revocation, "revocation", remedy)

@@ -3,41 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from contextlib import suppress
 from pathlib import Path
 
-from msgspec.structs import asdict
+from msgspec.structs import asdict, replace
 
-from marin.errors import BadPrefix, CorruptOutput, CorruptRecord, StoreFull
+from marin.errors import BadPrefix, CorruptOutput, CorruptRecord
+from marin.store.earlier import earlier_record
+from marin.store.ends import How, parse_end, read_ends
 from marin.store.files.directory import Directory
 from marin.store.files.manifest import FileEntry, parse_manifest, root_digest
 from marin.store.files.verify import EVERY_BYTE, Check, Checked, Examined, examine
 from marin.store.layout import (
     ACCEPTED,
     ACTIONS,
+    ENDS,
     FAILURE,
-    LEASES,
     MADE_BY,
     MANIFEST,
     RECORD,
     RECORDS,
     STATE,
-    SUPERSEDED,
-    accepted_name,
     action_name,
-    attempt_directory,
-    lease_name,
-    record_name,
+    end_name,
+    numbered,
     slug,
     stamp_name,
     state_name,
-    superseded_name,
 )
-from marin.store.lease import LeaseDocument, State, read_lease
 from marin.store.objects.objects import open_objects
+from marin.store.packs import WORTH_PACKING, Packs
 from marin.store.record import Acceptance, Failure, Record, WorkInProgress, parse_failure, parse_record
-from marin.store.record_packs import WORTH_PACKING, RecordIndex
 from marin.store.redaction import is_address_with_credentials, redacted, redacted_bytes
+from marin.store.statements import Statements
 
 
 class Store:
@@ -56,136 +53,37 @@ class Store:
         self.prefix = prefix.removeprefix("file://").rstrip("/") or prefix
         self.objects = open_objects(self.prefix)
         self.directory = Directory(self.prefix)
-        self.index = RecordIndex(self.objects) if self.objects.is_remote else None
+        self.packs = Packs(self.objects) if self.objects.is_remote else None
 
-    def identities(self) -> set[str]:
-        """Return the identities that are committed here, with one listing."""
-        return {name.removesuffix(".json") for name in self.objects.list(RECORDS)}
+    def end_contents(self, names: Collection[str]) -> dict[str, bytes]:
+        """Return the content of ends that a listing has just named. A remote store reads most from a few packs."""
+        return self.packs.read(names) if self.packs is not None else self.objects.read_many(list(names))
 
-    def record_contents(self, identities: Collection[str] | None = None) -> dict[str, bytes]:
-        """Return the content of the records of these identities, or of all, without uncommitted ones.
+    def pack_ends(self, made: Collection[str]) -> None:
+        """Pack the ends that this plan read one by one, and the ends written since, if there are enough.
 
-        A record that a power cut left empty is not committed. Takes one listing and concurrent reads; a remote store
-        reads most records from a few packs.
+        made: identities that this run committed.
         """
-        wanted = None if identities is None else {f"{identity}.json" for identity in identities}
-        if self.index is not None:
-            found = self.index.read(wanted)
-        else:
-            present = self.objects.list(RECORDS)
-            names = [f"{RECORDS}/{name}" for name in present if wanted is None or name in wanted]
-            contents = self.objects.read_many(names)
-            found = {name.rpartition("/")[2]: content for name, content in contents.items() if content}
-        return {name.removesuffix(".json"): content for name, content in found.items()}
-
-    def pack_records(self, made: Collection[str]) -> None:
-        """Pack the records that this plan read one by one, and the records written since, if there are enough."""
-        if self.index is not None:
+        if self.packs is not None:
             if len(made) >= WORTH_PACKING:
-                self.index.read({f"{identity}.json" for identity in made})
-            self.index.pack()
+                wanted = set(made)
+                self.packs.read([f"{ENDS}/{name}" for name in self.objects.list(ENDS) if numbered(name)[0] in wanted])
+            self.packs.pack()
 
-    def leased(self) -> set[str]:
-        """Return the identities that were ever leased here, with one listing."""
-        return {name.removesuffix(".json") for name in self.objects.list(LEASES)}
+    def record(self, identity: str, after: int | None = None) -> Record | None:
+        """Return the committed output of one step; for many use marin.store.inventory. Raises CorruptRecord.
 
-    def record(self, identity: str) -> Record | None:
-        """Return the committed record, including one whose writer died before publishing it. Writes nothing.
-
-        Call ``take_up`` before using the output; for many outputs use marin.store.inventory.
-        Raises CorruptRecord if the record is unreadable or belongs to another identity.
+        after: number of the last end that does not count; None to count all. Ends before the last output do not
+        matter: a rebuild goes past an unreadable one.
         """
-        record = self.visible(identity)
-        if record is not None:
-            return record
-        lease = read_lease(self.objects, identity)
-        return None if lease is None else self.committed_by(identity, lease)
-
-    def visible(self, identity: str) -> Record | None:
-        """Return the visible record, or None. Raises CorruptRecord.
-
-        An output whose writer died before publishing its record has no visible record.
-        """
-        content = self.objects.read(record_name(identity))
-        return self.parsed(identity, content) if content else None  # a power cut leaves an empty one
-
-    def parsed(self, identity: str, content: bytes) -> Record:
-        """Parse a record object's content. Raises CorruptRecord."""
-        where = f"{self.prefix}/{record_name(identity)}"
-        record = parse_record(content, where)
-        if record.identity != identity:
-            raise CorruptRecord(f"{where} belongs to {record.identity}; it was copied or edited by hand")
-        return record
-
-    def commit(self, record: Record, content: bytes = b"") -> None:
-        """Make a record visible, unless a later attempt's record is. Call it only after the lease is committed.
-
-        The replaced record stays in ``superseded``, because other outputs may have been built from its bytes.
-        content: the record's bytes, if the caller has them.
-        """
-        name, new = record_name(record.identity), content or record.to_bytes()
-        if record.token == 1 and self.objects.compare_and_swap(name, None, new):
-            return  # the common case
-        while True:
-            old = self.objects.read(name)
-            if old:
-                replaced = self._replaced(record.identity, old)
-                if replaced is not None and replaced.token >= record.token:
-                    return
-                token = f"{replaced.token:04d}" if replaced is not None else f"garbled-before-{record.token:04d}"
-                self.objects.write(superseded_name(record.identity, token), old)
-            if self.objects.compare_and_swap(name, old, new):
-                return
-
-    def _replaced(self, identity: str, content: bytes) -> Record | None:
-        try:
-            return self.parsed(identity, content)
-        except CorruptRecord:
-            return None
-
-    def committed_by(self, identity: str, lease: LeaseDocument) -> Record | None:
-        """Return the record of a committed lease, visible or not; None if the lease is not committed."""
-        if lease.state is not State.COMMITTED:
-            return None
-        content = self.objects.read(f"{lease.attempt}/{RECORD}")
-        return self.parsed_commit(identity, lease, content) if content else None
-
-    def parsed_commit(self, identity: str, lease: LeaseDocument, content: bytes) -> Record:
-        """Parse the record in a committed lease's attempt. Raises CorruptRecord, also if it is another lease's."""
-        where = f"{self.prefix}/{lease.attempt}/{RECORD}"
-        record = parse_record(content, where)
-        if (record.identity, record.token) != (identity, lease.token):
-            raise CorruptRecord(
-                f"{where} is of {record.identity}, token {record.token}, but its lease is of {identity}, "
-                f"token {lease.token}: one of the two was edited by hand; remove {lease_name(identity)}"
-            )
-        return record
-
-    def finish(self, identity: str, lease: LeaseDocument) -> Record | None:
-        """Return the record of a committed lease like ``committed_by``, and make it visible."""
-        record = self.committed_by(identity, lease)
-        if record is not None:
-            self.make_visible(record)
-        return record
-
-    def make_visible(self, record: Record) -> None:
-        """Finish the commit of an output whose writer died. Does nothing on a store that cannot be written."""
-        with suppress(BadPrefix, StoreFull):
-            self.commit(record, self.objects.read(own_record(record)) or b"")
-            if record.action and not record.alias_of:
-                self.note_action(record)
-            self.objects.make_durable([lease_name(record.identity), record_name(record.identity)])
-
-    def take_up(self, identity: str) -> Record | None:
-        """Return the committed record, and make it visible if its writer died. Call this before using an output."""
-        record = self.visible(identity)
-        if record is None and (record := self.record(identity)) is not None:
-            self.make_visible(record)
-        return record
-
-    def superseded(self) -> list[str]:
-        """Return the names of records that rebuilds replaced or gc deleted, with one listing."""
-        return [f"{SUPERSEDED}/{name}" for name in self.objects.list(SUPERSEDED)]
+        ends = read_ends(self.objects, {identity: after or 0})[identity]
+        for number in sorted(ends, reverse=True):
+            end = parse_end(ends[number], f"{self.prefix}/{end_name(identity, number)}") if ends[number] else None
+            if isinstance(end, Record):
+                return end
+            if end is not None and end.how is How.COLLECTED:
+                return None
+        return earlier_record(self.objects, self.prefix, identity) if after is None else None
 
     def actions(self) -> dict[str, list[str]]:
         """Return the identities of each action's outputs, by action key, with one listing."""
@@ -255,18 +153,20 @@ class Store:
         return found
 
     def disagreements(self, records: Iterable[Record]) -> dict[str, str]:
-        """Return the outputs whose visible record differs from the attempt's own copy, as errors by identity."""
-        wanted = {own_record(record): record for record in records}
+        """Return the outputs whose record differs from the copy in their own folder, as errors by identity."""
+        wanted = {f"{record.attempt}/{RECORD}": record for record in records if not record.alias_of}
         copies, found = self.objects.read_many(list(wanted)), dict[str, str]()
         for name, record in wanted.items():
-            where, seen = f"{self.prefix}/{name}", record_name(record.identity)
+            where = f"{self.prefix}/{name}"
+            seen = end_name(record.identity, record.token) if record.token else f"{RECORDS}/{record.identity}.json"
             try:
                 copy = parse_record(copies.get(name, b""), where)
             except CorruptRecord as error:
                 said = f"{where} is missing; the record {seen} is its copy" if name not in copies else str(error)
                 found[record.identity] = said
                 continue
-            if differing := [field for field, content in asdict(record).items() if content != asdict(copy)[field]]:
+            ours, theirs = asdict(record), asdict(copy if record.token else replace(copy, token=0))
+            if differing := [field for field, content in ours.items() if content != theirs[field]]:
                 found[record.identity] = (
                     f"edited: {seen} and {where} differ in {', '.join(differing)}; restore the wrong one from the other"
                 )
@@ -298,27 +198,11 @@ class Store:
         """Add to the log of an attempt, without credentials."""
         self.objects.append(log, redacted_bytes(text))
 
-    def accepted_identities(self) -> set[str]:
-        """Return the identities of outputs whose drift a person accepted, with one listing."""
-        return {name.removesuffix(".jsonl") for name in self.objects.list(ACCEPTED)}
-
-    def acceptances(self, identity: str) -> list[Acceptance]:
-        """Return the acceptances of an output. Raises CorruptRecord naming the unreadable line."""
-        name = accepted_name(identity)
-        return self._accepted(name, self.objects.read(name))
-
-    def _accepted(self, name: str, content: bytes | None) -> list[Acceptance]:
+    @property
+    def acceptances(self) -> Statements[Acceptance]:
+        """Return drift that people accepted, by identity of the output."""
         remedy = "restore the file, or delete it and accept again"
-        return Acceptance.parse_lines(content, f"{self.prefix}/{name}", "acceptance", remedy)
-
-    def accept(self, identity: str, acceptance: Acceptance) -> None:
-        """Add an acceptance durably: a whole line or, on a full disk, nothing. Raises CorruptRecord."""
-        name = accepted_name(identity)
-        while True:
-            old = self.objects.read(name)
-            self._accepted(name, old)
-            if self.objects.compare_and_swap(name, old, acceptance.added_to(old), lasting=True):
-                return
+        return Statements(self.objects, self.prefix, ACCEPTED, Acceptance, "acceptance", remedy)
 
     def state(self, identity: str) -> Directory:
         """Return the folder of a step's work in progress, which attempts share; see WorkInProgress."""
@@ -341,11 +225,6 @@ class Store:
 
     def clear_state(self, identity: str) -> None:
         self.state(identity).remove()
-
-
-def own_record(record: Record) -> str:
-    """Return the name of the attempt's own copy of a record. An alias's copy is not where its bytes are."""
-    return f"{attempt_directory(record.op, record.label, record.identity, record.token)}/{RECORD}"
 
 
 def open_store(prefix: str) -> Store:

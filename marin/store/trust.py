@@ -8,7 +8,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from marin.errors import CorruptRecord
-from marin.store.layout import record_name
+from marin.store.earlier import earlier_records
+from marin.store.ends import is_record, read_ends
+from marin.store.layout import SUPERSEDED, end_name
 from marin.store.lineage import ADOPT, Lineage, Output, output_of, read_lineage
 from marin.store.record import Record, parse_record
 from marin.store.revocation import Revocation, Revocations
@@ -165,26 +167,28 @@ class TrustChecker:
             self._lineage.add(read_lineage(self._store).records.values())
 
     def _read(self, outputs: set[Output]) -> None:
-        """Read the records that are committed under the outputs' identities, and the records that those replaced."""
-        self._add(record_name(output.identity) for output in outputs)
-        missing = outputs - self._lineage.records.keys()
-        self._add(name for output in missing for name in self._superseded.get(output.identity, ()))
-        for output in outputs - self._lineage.records.keys():
-            with suppress(CorruptRecord):  # `marin audit` names the record
-                if (record := self._store.record(output.identity)) is not None:  # only its lease names it
-                    self._lineage.add([record])
+        """Read every output that was ever committed under these identities."""
+        identities = {output.identity for output in outputs}
+        found = list(earlier_records(self._store.objects, self._store.prefix, identities)[0].values())
+        contents = {
+            end_name(identity, number): content
+            for identity, ends in read_ends(self._store.objects, dict.fromkeys(identities, 0)).items()
+            for number, content in ends.items()
+        }
+        contents |= self._store.objects.read_many(
+            [name for identity in identities for name in self._superseded.get(identity, ())]
+        )
+        for name, content in contents.items():
+            with suppress(CorruptRecord):  # readers still know the bytes; `marin audit` names the record
+                if content and is_record(content):
+                    found.append(parse_record(content, f"{self._store.prefix}/{name}"))
+        self._lineage.add(found)
         self._missing |= outputs - self._lineage.records.keys()
 
     @functools.cached_property
     def _superseded(self) -> dict[str, list[str]]:
-        """Return the names of replaced records, by identity."""
+        """Return the names of records of outputs that are not here any more, by identity."""
         found: dict[str, list[str]] = {}
-        for name in self._store.superseded():
-            found.setdefault(name.rpartition("/")[2].partition(".")[0], []).append(name)
+        for name in self._store.objects.list(SUPERSEDED):
+            found.setdefault(name.partition(".")[0], []).append(f"{SUPERSEDED}/{name}")
         return found
-
-    def _add(self, names: Iterable[str]) -> None:
-        for name, content in self._store.objects.read_many(sorted(set(names))).items():
-            with suppress(CorruptRecord):  # readers still know the bytes; `marin audit` names the record
-                if content:
-                    self._lineage.add([parse_record(content, f"{self._store.prefix}/{name}")])

@@ -25,13 +25,13 @@ from marin.plan.outside_data import outside_of
 from marin.steps.artifact import KINDS, Artifact, artifact_from
 from marin.steps.step import Context, ExecutorStep
 from marin.steps.value import execution
+from marin.store.ends import LOOK_SECONDS, Watch
 from marin.store.files.directory import Directory
 from marin.store.files.manifest import FileEntry, content_digest, root_digest
 from marin.store.files.regular import not_files
 from marin.store.files.verify import CHUNK, Check, file_entry
 from marin.store.inventory import read_inventory
 from marin.store.layout import OWN, RECORD
-from marin.store.lease import LOOK_SECONDS, Watch
 from marin.store.lineage import ADOPT
 from marin.store.numbers import write_bytes
 from marin.store.record import Record, parse_record
@@ -328,7 +328,6 @@ def _existing(store: Store, root: str, content: str, source: str) -> tuple[Recor
         if record.root != root or record.alias_of:
             continue
         if not store.verify(record, Check.CHECKSUMS):
-            store.take_up(record.identity)
             return record, None
         damaged = record if record.op == ADOPT else damaged
     return None, damaged
@@ -347,6 +346,7 @@ def _commit(
         outside=outside_of(step),
         inputs={},
         replaces=damaged.attempt if damaged is not None else "",
+        after=damaged.token if damaged is not None and damaged.identity == step.identity else 0,
         because=because,
     )
     watch, message = Watch(), ""

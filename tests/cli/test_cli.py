@@ -8,7 +8,10 @@ from typing import Any
 
 import pytest
 
+from marin.store.layout import ENDS
+from marin.store.store import Store
 from tests.support.project import MARIN, Project
+from tests.support.visible import visible
 
 OK, FAILED, USAGE, DRIFT, EXPERIMENT_ERROR, STORE_ERROR = 0, 1, 2, 3, 4, 5  # docs/exit-codes.md
 
@@ -288,8 +291,8 @@ def test_a_store_that_cannot_be_is_exit_code_5(project: Project, marin: Command)
 
 def test_a_corrupt_record_is_exit_code_5_for_run_and_seen_by_status(project: Project, marin: Command) -> None:
     marin.on("run", "--backend", "inline")
-    for record in (project.store / ".marin/records").iterdir():
-        record.write_text("{")
+    for end in (project.store / ENDS).iterdir():
+        end.write_text("{")
     assert "--rebuild" in marin.on("run", "--backend", "inline", expect=STORE_ERROR)
     assert [held["status"] for held in marin.json("status")] == ["corrupt", "corrupt"]
     assert len(json.loads(marin.verify("--json", expect=STORE_ERROR))["bytes"]["wrong"]) == 2
@@ -327,7 +330,7 @@ def test_interrupting_leaves_nothing_half_visible_and_the_next_run_completes(tmp
     said, _ = started.communicate(timeout=60)
     assert started.returncode == 130, said
     assert "Traceback" not in said
-    assert not (project.store / ".marin/records").exists()
+    assert visible(Store(str(project.store))) == {}
     [row] = [held for held in Command(project).json("status") if held["step"] == "say/say"]
     assert row["status"] == "stopped"
     gate.touch()

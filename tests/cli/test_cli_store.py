@@ -21,8 +21,9 @@ from marin.data.documents import Document, write_documents
 from operators.tokenize import Tokenize
 from operators.train_tokenizer import TrainTokenizer
 from tests.cli.test_cli import Command
+from tests.support.aging import tree
 from tests.support.project import Project, gated, wait_for
-from tests.support.toy import Fail, Write, run
+from tests.support.toy import Fail, Join, Write, forget, run
 from tests.support.waiting import is_gone, wait_until
 
 TEXTS = [f"Document {number} says: the quick brown fox, {number} times." for number in range(8)]
@@ -133,8 +134,7 @@ class TestCat:
         poems = Poems(texts=tuple(TEXTS), label="poems")
         tokenizer = TrainTokenizer(documents=(poems,), vocabulary=300, label="toy")
         run(str(prefix), tokens=Tokenize(documents=poems, tokenizer=tokenizer, label="poems"))
-        for folder in ("records", "leases"):
-            (prefix / f".marin/{folder}/{tokenizer.identity}.json").unlink()
+        forget(prefix, tokenizer)
         [first, *_] = [json.loads(line) for line in marin(prefix, "cat", "tokenize", "--json").stdout.splitlines()]
         assert "text" not in first
         assert " ".join(map(str, first["tokens"])) in marin(prefix, "cat", "tokenize").stdout
@@ -275,7 +275,7 @@ class TestLogs:
                 text=True,
             )
             assert following.stdout is not None
-            assert "token 1" in following.stdout.readline()
+            assert "attempt 1" in following.stdout.readline()
             assert following.poll() is None
         finally:
             gate.touch()
@@ -334,6 +334,16 @@ class TestRunsAndStatus:
         said = marin(prefix, "status").stdout
         assert "the disk of dreams is empty" in said
         assert "toy-write" not in said
+
+
+def test_commands_that_only_read_write_nothing(tmp_path: Path) -> None:
+    prefix = tmp_path / "store"
+    run(str(prefix), end=Join(parts=(Write(text="x", label="x"),), label="end"))
+    before = tree(prefix)
+    reading = (["ls"], ["ls", "--json"], ["cat", "x"], ["logs", "x"], ["status"], ["lineage", "end"], ["audit"])
+    for command, *arguments in (*reading, ["lineage", "x", "--down"]):
+        marin(prefix, command, *arguments)
+    assert tree(prefix) == before
 
 
 def test_an_output_s_kind_that_no_module_defines_is_shown_all_the_same(tmp_path: Path) -> None:

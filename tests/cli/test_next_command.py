@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from marin.report.typed import marin as command
+from marin.store.store import Store
 from tests.support.project import EXPERIMENT, Project
+from tests.support.visible import visible
 
 FAILING = (
     EXPERIMENT.replace(
@@ -100,4 +102,4 @@ def test_what_gc_and_rm_say_does_it(tmp_path: Path) -> None:
         done = subprocess.run(asked, env=project.environment(), capture_output=True, text=True, check=True)
         [line] = re.findall(r"to do it: (.*)$", done.stdout, re.MULTILINE)
         assert "deleted: " in typed(line, project, Path.cwd())
-    assert len(list((project.store / ".marin/records").iterdir())) == 1
+    assert len(visible(Store(str(project.store)))) == 1

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from marin.cli.exits import Exit
+from marin.store.inventory import Inventory
 from marin.store.store import open_store
 from tests.support.clusters import RayCluster
 from tests.support.project import EXPERIMENT, MARIN, ROOT, SLOW_STEP, Project, wait_for
@@ -67,9 +68,7 @@ def test_a_submitted_experiment_makes_what_it_makes_here_and_finds_it_there_agai
     (page,) = (project.store / ".marin/pages").iterdir()
     assert f'<a href="{cluster.dashboard}">' in page.read_text()
     store = open_store(str(project.store))
-    assert {record.provenance.git for record in map(store.record, store.identities()) if record} == {
-        head(project.folder)
-    }
+    assert {record.provenance.git for record in Inventory(store).records.values()} == {head(project.folder)}
     assert "2 cached" in project.run("--dry-run")  # the same identities, and code fingerprints, as here
     other = project.run("--prefix", str(tmp_path / "here"))
     assert "2 ran" in other

@@ -220,7 +220,7 @@ TABLE: dict[str, Page] = {
     ),
     "CONTRIBUTING.md": Page(
         instead={
-            **checks("--fast", "--slow", "--stress", "--stress --minutes 60", "--order 7", "tests/store -k lease"),
+            **checks("--fast", "--slow", "--stress", "--stress --minutes 60", "--order 7", "tests/store -k claim"),
             "./py --upgrade": (REGISTRY, ""),
             "./py -m experiments.table > experiments/README.md": (
                 "tests/experiments/test_every_experiment.py says whether the table is today's",

@@ -20,7 +20,20 @@ from marin.store.files.verify import Checked
 from marin.store.objects.objects import open_objects
 from marin.store.store import Store
 from tests.support.project import EXPERIMENT, Project
-from tests.support.toy import Blob, Join, Milestone, Write, checkpoint, execute, planned, ran, record_of, run, statuses
+from tests.support.toy import (
+    Blob,
+    Join,
+    Milestone,
+    Write,
+    checkpoint,
+    execute,
+    forget,
+    planned,
+    ran,
+    record_of,
+    run,
+    statuses,
+)
 
 SOURCE = Write(text="the first text", label="source")
 
@@ -323,16 +336,16 @@ def test_a_sample_finds_damage_of_the_files_in_it_and_another_reader_takes_anoth
                     found.add(path.name)
                     assert Store(prefix).record(reader.identity) is None
                 else:
-                    forget(prefix, reader)
+                    forget_wholly(prefix, reader)
                 flip(path)
         assert len(found) == 3  # whole files of no more than 3500 bytes
         samples.add(frozenset(found))
     assert len(samples) > 1
 
 
-def forget(prefix: str, step: ExecutorStep[Any]) -> None:
-    for kind in ("records", "leases"):
-        (Path(prefix) / f".marin/{kind}/{step.identity}.json").unlink()
+def forget_wholly(prefix: str, step: ExecutorStep[Any]) -> None:
+    """Also that it is an output of its action."""
+    forget(prefix, step)
     for action in (Path(prefix) / ".marin/actions").glob(f"*-{step.identity}"):
         action.unlink()
 

@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from marin.store.lease import LeaseDocument, read_lease
+from marin.store.ends import Claim
+from marin.store.inventory import Inventory
+from marin.store.layout import CLAIMS
 from marin.store.store import Store
 from tests.support.drivers import EXPIRY, Driver, Drivers, Where
 from tests.support.racing import TAKEN, Race, all_right, records, waited
@@ -80,7 +82,7 @@ HOUR = 3600.0
     [("file", HOUR), ("file", -HOUR), ("gs", HOUR), ("s3", -HOUR)],
     indirect=["shared_prefix"],
 )
-def test_clocks_an_hour_apart_steal_no_lease_and_keep_none_alive(
+def test_clocks_an_hour_apart_steal_no_claim_and_keep_none_alive(
     drivers: Drivers, tmp_path: Path, shared_prefix: str, ahead: float
 ) -> None:
     """While it lives nobody takes over, however late it seems; when it died, one does within the expiry."""
@@ -95,12 +97,13 @@ def test_clocks_an_hour_apart_steal_no_lease_and_keep_none_alive(
     others = [elsewhere("second", -ahead), elsewhere("third", 0.0)]
     for other in others:
         other.until_said(f"(process {holder.pid})")
-    hold = lease_of(shared_prefix)
+    hold = claim_of(shared_prefix)
     limit = time.monotonic() + 60
-    while lease_of(shared_prefix).beat < hold.beat + 12:  # one and a half expiries
+    while claim_of(shared_prefix).beat < hold.beat + 12:  # one and a half expiries
         assert time.monotonic() < limit
         time.sleep(0.05)
-    assert lease_of(shared_prefix).is_same_hold(hold)
+    now = claim_of(shared_prefix)
+    assert (now.number, now.id) == (hold.number, hold.id)
     assert race.began() == [("gated", holder.pid)]
     os.kill(holder.pid, signal.SIGKILL)
     killed = time.monotonic()
@@ -111,27 +114,24 @@ def test_clocks_an_hour_apart_steal_no_lease_and_keep_none_alive(
     assert Counter(label for label, _ in race.began())["gated"] == 2
 
 
-def lease_of(prefix: str) -> LeaseDocument:
-    """Of the one step that has one."""
-    store = Store(prefix)
-    (identity,) = store.leased()
-    lease = read_lease(store.objects, identity)
-    assert lease is not None
-    return lease
+def claim_of(prefix: str) -> Claim:
+    """Of the one step that somebody makes."""
+    (claim,) = Inventory(Store(prefix)).claims.values()
+    return claim
 
 
 def lose_the_store(store: Path) -> None:
-    """From now on no lease can be read or written."""
-    (store / ".marin/leases").rename(store / ".marin/away")
-    (store / ".marin/leases").write_text("not a folder")
+    """From now on no claim can be read or written."""
+    (store / CLAIMS).rename(store / ".marin/away")
+    (store / CLAIMS).write_text("not a folder")
 
 
 def find_the_store(store: Path) -> None:
-    (store / ".marin/leases").unlink()
-    (store / ".marin/away").rename(store / ".marin/leases")
+    (store / CLAIMS).unlink()
+    (store / ".marin/away").rename(store / CLAIMS)
 
 
-def test_a_step_whose_lease_cannot_be_renewed_for_as_long_as_it_lasts_is_stopped_and_says_so(
+def test_a_step_whose_claim_cannot_be_renewed_for_as_long_as_it_lasts_is_stopped_and_says_so(
     drivers: Drivers, tmp_path: Path
 ) -> None:
     race, store = Race(tmp_path, layers=1, wide=2, gated=True), tmp_path / "store"
@@ -141,7 +141,7 @@ def test_a_step_whose_lease_cannot_be_renewed_for_as_long_as_it_lasts_is_stopped
     race.wait_until_began("stopped:LeaseLost")
     find_the_store(store)
     assert driver.wait() == 1, driver.said()
-    assert f"could not renew its lease for {EXPIRY:.0f} s" in driver.said()
+    assert f"could not renew its claim for {EXPIRY:.0f} s" in driver.said()
     assert "Not a directory" in driver.said()
     assert records(str(store)) == []
     race.gate.unlink()
@@ -152,12 +152,12 @@ def test_a_store_that_is_away_for_less_than_that_stops_nothing(drivers: Drivers,
     race, store = Race(tmp_path, layers=1, wide=2, gated=True), tmp_path / "store"
     driver = drivers.start(race.file, str(store), where=HASTY)
     race.wait_until_began("gated")
-    hold = lease_of(str(store))
+    hold = claim_of(str(store))
     lose_the_store(store)
     time.sleep(EXPIRY / 2)  # several beats fail
     find_the_store(store)
     limit = time.monotonic() + 30
-    while lease_of(str(store)).beat <= hold.beat + 2:
+    while claim_of(str(store)).beat <= hold.beat + 2:
         assert time.monotonic() < limit, driver.said()
         time.sleep(0.02)
     race.gate.unlink()
@@ -165,17 +165,17 @@ def test_a_store_that_is_away_for_less_than_that_stops_nothing(drivers: Drivers,
     assert [label for label, _ in race.began()].count("gated") == 1
 
 
-def test_a_step_whose_lease_an_object_store_does_not_take_any_more_is_stopped_and_says_so(
+def test_a_step_whose_claim_an_object_store_does_not_take_any_more_is_stopped_and_says_so(
     drivers: Drivers, tmp_path: Path, server: StoreServer, remote_prefix: str
 ) -> None:
     """Refused at once, because clients try for a minute before they give up on one that is away."""
     race = Race(tmp_path, layers=1, wide=2, gated=True)
     driver = drivers.start(race.file, remote_prefix, where=HASTY)
     race.wait_until_began("gated")
-    server.obey(Rule(act=Act.ANSWER, name="leases/", status=403))
+    server.obey(Rule(act=Act.ANSWER, name="claims/", status=403))
     race.wait_until_began("stopped:LeaseLost")
     server.obey()
     assert driver.wait() == 1, driver.said()
-    assert "could not renew its lease for" in driver.said()
+    assert "could not renew its claim for" in driver.said()
     race.gate.unlink()
     all_right(race, remote_prefix, [drivers.start(race.file, remote_prefix)])

@@ -18,8 +18,9 @@ from marin.errors import PlanError
 from marin.executor.backends.private_ray import OWNER, TOKEN_FOLDER
 from marin.executor.run_results import Run
 from marin.executor.scheduler import Scheduler
+from marin.store.ends import How
 from marin.store.files.verify import Check
-from marin.store.lease import State, read_lease
+from marin.store.inventory import Inventory
 from marin.store.process import Holder
 from marin.store.store import Store
 from tests.support.project import ROOT, Project, gated, wait_for
@@ -232,7 +233,7 @@ def test_what_no_node_can_give_is_refused_before_anything_runs(
     assert asked in said
     assert there in had
     assert "--address" in had
-    assert Store(prefix).identities() == set()
+    assert Inventory(Store(prefix)).known == set()
     assert not ray.is_initialized()
 
 
@@ -313,14 +314,14 @@ def test_kill_9_of_the_driver_takes_its_cluster_along_and_the_next_run_goes_on_a
     driver.kill()
     driver.communicate()
     assert wait_until_gone([process for process in cluster if process not in agents]) == []
-    assert not (project.store / ".marin/records").exists()
+    assert Inventory(Store(str(project.store))).records == {}
     # Its token stays; who starts a Ray next removes it: tests/executor/test_ray_private.py
     assert owner.with_name("token").exists()
     assert Holder.parse(owner.read_bytes()).is_gone()
     gate.touch()
     began = time.monotonic()
     project.run()
-    assert time.monotonic() - began < 30  # not the lease's minute
+    assert time.monotonic() - began < 30  # not the claim's minute
     assert project.ran() == ["say/say", "repeat/repeat"]
     assert [path.name for path in (project.store / "say").glob("*.0002/*.txt")] == ["half.txt", "text.txt"]
 
@@ -351,7 +352,7 @@ def test_two_drivers_each_with_its_own_ray_run_each_step_once(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(("number", "whole"), [(signal.SIGINT, True), (signal.SIGTERM, False)])
-def test_telling_the_driver_to_stop_stops_the_step_and_the_cluster_and_gives_the_lease_back(
+def test_telling_the_driver_to_stop_stops_the_step_and_the_cluster_and_gives_the_claim_back(
     tmp_path: Path, number: signal.Signals, whole: bool
 ) -> None:
     """whole: as a terminal does it, which tells every process of the foreground group."""
@@ -366,12 +367,9 @@ def test_telling_the_driver_to_stop_stops_the_step_and_the_cluster_and_gives_the
     said, _ = driver.communicate(timeout=120)
     assert driver.returncode == 128 + number, said
     assert "Traceback" not in said
-    store = Store(str(project.store))
-    (identity,) = store.leased()
-    lease = read_lease(store.objects, identity)
-    assert lease is not None
-    assert lease.state is State.RELEASED
-    assert store.identities() == set()
+    found = Inventory(Store(str(project.store)))
+    assert (found.records, found.claims) == ({}, {})
+    assert [end.how for end in found.ends.values()] == [How.RELEASED]
     assert wait_until_gone(cluster) == []
     gate.touch()
     project.run()

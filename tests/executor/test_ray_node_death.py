@@ -8,6 +8,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from marin.store.inventory import Inventory
 from marin.store.store import Store
 from tests.support.clusters import end
 from tests.support.project import Project
@@ -58,9 +59,7 @@ def project(tmp_path: Path) -> Project:
 
 def committed(prefix: Path) -> dict[str, str]:
     """Digest of the manifest of each output."""
-    store = Store(str(prefix))
-    records = [store.record(identity) for identity in store.identities()]
-    return {record.name: record.root for record in records if record is not None}
+    return {record.name: record.root for record in Inventory(Store(str(prefix))).records.values()}
 
 
 def test_a_node_is_killed_in_the_middle_of_a_stage(

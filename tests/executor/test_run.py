@@ -2,19 +2,37 @@
 
 import json
 import os
+import shutil
 from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
 
-from marin import Context, Documents, ExecutorStep
-from marin.errors import BadField, CorruptRecord, Drift, UnknownStep
+from marin import Context, Documents, ExecutorStep, Pinned
+from marin.errors import BadField, CorruptRecord, Drift, LeaseLost, UnknownStep
 from marin.plan.acceptance import accept_planned
 from marin.plan.plan import Action, OnDrift
+from marin.store.ends import EXPIRY, Claim, Held, Watch, read_claims, take
 from marin.store.files.verify import Check
-from marin.store.lease import EXPIRY, LeaseDocument, acquire
+from marin.store.layout import CLAIMS, ENDS, RECORDS, claim_name, end_name
 from marin.store.store import Store
-from tests.support.toy import Count, Fail, Join, Outside, Write, execute, planned, ran, run, statuses
+from tests.store.test_document import RECORD
+from tests.support.toy import (
+    Blob,
+    Count,
+    Fail,
+    Join,
+    Outside,
+    Write,
+    attempt_of,
+    execute,
+    forget,
+    planned,
+    ran,
+    record_of,
+    run,
+    statuses,
+)
 
 
 def chain(text: str = "hello", separator: str = " ") -> Join:
@@ -178,8 +196,7 @@ def test_only_and_rebuild_name_what_does_not_exist(prefix: str) -> None:
 
 def test_a_missing_upstream_of_a_committed_output_is_not_made_again(prefix: str) -> None:
     run(prefix, end=chain())
-    (Path(prefix) / ".marin/records" / f"{Write(text='hello').identity}.json").unlink()
-    (Path(prefix) / ".marin/leases" / f"{Write(text='hello').identity}.json").unlink()
+    forget(prefix, Write(text="hello"))
     plan = planned(prefix, end=chain())
     assert plan.of(Write(text="hello")).action is Action.NOT_NEEDED
     assert ran(run(prefix, end=chain())) == set()
@@ -200,14 +217,46 @@ def test_milestones_are_committed_by_their_run_and_found_later(prefix: str) -> N
 def test_a_milestone_of_a_run_that_died_later_is_not_published_again(prefix: str) -> None:
     count = Count(end=5, label="count")
     early = run(prefix, end=count, early=count.at(2)).results[count.at(2)].record
-    for folder in ("records", "leases"):
-        (Path(prefix) / ".marin" / folder / f"{count.identity}.json").unlink()
+    forget(prefix, count)
     plan = planned(prefix, end=count, early=count.at(2))
     assert plan.of(count.at(2)).action is Action.CACHED
     again = run(prefix, end=count, early=count.at(2))
     assert ran(again) == {"toy-count/count"}
     assert again.results[count.at(2)].record == early
     assert planned(prefix, rebuild=("count",), end=count, early=count.at(2)).of(count.at(2)).action is Action.RECHECK
+
+
+def test_a_rebuild_in_a_store_of_before_publishes_milestones_again(prefix: str) -> None:
+    """The old output of a milestone is not taken for the one that the rebuild is about to publish."""
+    count = Count(end=5, label="count")
+    run(prefix, end=count, early=count.at(2))
+    before = record_of(prefix, count.at(2))
+    (Path(prefix) / RECORDS).mkdir()
+    for path in (Path(prefix) / ENDS).iterdir():
+        path.rename(Path(prefix) / RECORDS / f"{path.name.partition('.')[0]}.json")
+    shutil.rmtree(Path(prefix) / CLAIMS)
+    assert record_of(prefix, count.at(2)) == replace(before, token=0)
+    assert ran(run(prefix, end=count, early=count.at(2))) == set()
+    again = run(prefix, rebuild=("count",), end=count, early=count.at(2))
+    assert ran(again) == {"toy-count/count", "toy-milestone/count@2"}
+    after = record_of(prefix, count.at(2))
+    assert after == again.results[count.at(2)].record
+    assert (after.token, after.attempt == before.attempt) == (2, False)
+
+
+@pytest.mark.parametrize("collected", [False, True])
+def test_a_pin_to_an_output_that_was_made_again_since_is_used(prefix: str, collected: bool) -> None:
+    step = Write(text="hello", label="a")
+    run(prefix, end=step)
+    record = record_of(prefix, step)
+    run(prefix, rebuild=("a",), end=step)
+    if collected:  # the later output, whose files gc deletes next
+        held = take(Store(prefix).objects, step.identity, attempt_of(step), lambda _: False, after=2)
+        assert isinstance(held, Held)
+        held.collect("nobody needs it")
+    pin: Pinned[Blob] = Pinned(at=record.attempt, digest=record.root, label="pin")
+    assert statuses(run(prefix, end=pin)) == {"pinned/pin": "alias"}
+    assert record_of(prefix, pin).attempt == record.attempt
 
 
 def test_a_reader_is_stopped_by_a_truncated_input(prefix: str) -> None:
@@ -243,32 +292,24 @@ def test_an_output_that_was_changed_in_place_stops_the_plan(prefix: str) -> None
 def test_a_corrupt_record_stops_the_run_and_rebuild_mends_it(prefix: str, content: bytes) -> None:
     step = Write(text="hello", label="a")
     run(prefix, end=step)
-    path = Path(prefix) / ".marin/records" / f"{step.identity}.json"
-    path.write_bytes(content)
+    (Path(prefix) / end_name(step.identity, 1)).write_bytes(content)
     with pytest.raises(CorruptRecord, match="not a readable record"):
         run(prefix, end=step)
     assert ran(run(prefix, rebuild=("a",), end=step)) == {"toy-write/a"}
+    assert ran(run(prefix, end=step)) == set()
+    assert record_of(prefix, step).token == 2
 
 
 def test_a_record_of_the_future_or_of_another_step_is_refused(prefix: str) -> None:
     step, other = Write(text="hello", label="a"), Write(text="other", label="b")
     run(prefix, end=step, other=other)
-    records = Path(prefix) / ".marin/records"
-    content = json.loads((records / f"{step.identity}.json").read_text())
-    (records / f"{step.identity}.json").write_text(json.dumps({**content, "format": 99}))
+    path, theirs = (Path(prefix) / end_name(each.identity, 1) for each in (step, other))
+    path.write_text(json.dumps({**json.loads(path.read_text()), "format": 99}))
     with pytest.raises(CorruptRecord, match="format 99"):
         Store(prefix).record(step.identity)
-    (records / f"{step.identity}.json").write_bytes((records / f"{other.identity}.json").read_bytes())
+    path.write_bytes(theirs.read_bytes())
     with pytest.raises(CorruptRecord, match="belongs to"):
         Store(prefix).record(step.identity)
-
-
-def test_a_commit_cut_short_between_lease_and_record_is_finished(prefix: str) -> None:
-    step = Write(text="hello", label="a")
-    run(prefix, end=step)
-    (Path(prefix) / ".marin/records" / f"{step.identity}.json").unlink()
-    assert ran(run(prefix, end=step)) == set()
-    assert Store(prefix).record(step.identity) is not None
 
 
 def test_verify_finds_missing_changed_extra_and_truncated_files(prefix: str) -> None:
@@ -291,19 +332,14 @@ def test_verify_finds_missing_changed_extra_and_truncated_files(prefix: str) -> 
 
 
 def test_a_live_holder_keeps_others_out_until_its_beat_stands_still(prefix: str) -> None:
-    from marin.store.layout import lease_name
-    from marin.store.lease import Watch, read_lease
-
-    store = Store(prefix)
-    identity = "0" * 64
-    mine = acquire(store.objects, identity, lambda token: f"x.{token}", lambda _: False)
-    assert not isinstance(mine, LeaseDocument)
-    foreign = replace(mine.document, holder=replace(mine.document.holder, host="elsewhere"), since="2099-01-01")
-    store.objects.write(lease_name(identity), foreign.to_bytes())
+    store, identity = Store(prefix), "0" * 64
+    mine = take(store.objects, identity, lambda number: f"x.{number}", lambda _: False)
+    assert isinstance(mine, Held)
+    foreign = replace(mine.claim, holder=replace(mine.claim.holder, host="elsewhere"), since="2099-01-01")
+    store.objects.write(claim_name(identity, 1), foreign.to_json())
     now = [0.0]
     watch = Watch(clock=lambda: now[0])
-    seen = read_lease(store.objects, identity)
-    assert seen is not None
+    seen = read_claims(store.objects, {identity: 0})[identity]
     assert not watch.is_dead(identity, seen)
     now[0] = EXPIRY - 1
     assert not watch.is_dead(identity, seen)
@@ -313,31 +349,32 @@ def test_a_live_holder_keeps_others_out_until_its_beat_stands_still(prefix: str)
     assert not watch.is_dead(identity, beaten)
     now[0] = 2 * EXPIRY
     assert watch.is_dead(identity, beaten)
+    later = replace(beaten, number=2)  # of an attempt after it
+    assert not watch.is_dead(identity, later)
 
 
 def test_a_holder_that_was_taken_over_cannot_commit(prefix: str) -> None:
-    from marin.errors import LeaseLost
-
-    store = Store(prefix)
-    identity = "1" * 64
-    old = acquire(store.objects, identity, lambda token: f"x.{token}", lambda _: False)
-    assert not isinstance(old, LeaseDocument)
-    held = acquire(store.objects, identity, lambda token: f"x.{token}", lambda _: False)
-    assert isinstance(held, LeaseDocument)
-    new = acquire(store.objects, identity, lambda token: f"x.{token}", lambda _: True)
-    assert not isinstance(new, LeaseDocument)
-    assert (old.token, new.token) == (1, 2)
+    store, identity = Store(prefix), RECORD.identity
+    old = take(store.objects, identity, lambda number: f"x.{number}", lambda _: False)
+    assert isinstance(old, Held)
+    assert isinstance(take(store.objects, identity, lambda number: f"x.{number}", lambda _: False), Claim)
+    new = take(store.objects, identity, lambda number: f"x.{number}", lambda _: True)
+    assert isinstance(new, Held)
+    assert (old.number, new.number) == (1, 2)
     with pytest.raises(LeaseLost, match="taken over"):
-        old.commit()
-    new.commit()
+        old.commit(replace(RECORD, token=1).to_bytes())
+    new.commit(replace(RECORD, token=2).to_bytes())
+    record = store.record(identity)
+    assert record is not None
+    assert record.token == 2
 
 
-def test_a_corrupt_lease_stops_the_run_with_the_remedy(prefix: str) -> None:
+def test_a_corrupt_claim_stops_the_run_with_the_remedy(prefix: str) -> None:
     step = Write(text="hello", label="a")
-    lease = Path(prefix) / ".marin/leases" / f"{step.identity}.json"
-    lease.parent.mkdir(parents=True)
-    lease.write_text("{not json")
+    claim = Path(prefix) / claim_name(step.identity, 1)
+    claim.parent.mkdir(parents=True)
+    claim.write_text("{not json")
     with pytest.raises(CorruptRecord, match="delete the file"):
         run(prefix, end=step)
-    lease.unlink()
+    claim.unlink()
     assert ran(run(prefix, end=step)) == {"toy-write/a"}

@@ -11,7 +11,8 @@ import pytest
 
 from marin.report.history import store_statuses
 from marin.store.attempts import AttemptStatus
-from marin.store.lease import State, read_lease
+from marin.store.ends import How
+from marin.store.inventory import Inventory
 from marin.store.store import Store
 from marin.upkeep.gc.garbage import GarbageKind
 from marin.upkeep.gc.select import GcOptions
@@ -40,7 +41,7 @@ def last_event(store: Path) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(("number", "code"), TOLD, ids=[told[0].name for told in TOLD])
-def test_a_driver_that_is_told_to_stop_gives_its_lease_back_and_says_so(
+def test_a_driver_that_is_told_to_stop_gives_its_claim_back_and_says_so(
     drivers: Drivers, tmp_path: Path, number: signal.Signals, code: int
 ) -> None:
     race, store = Race(tmp_path, layers=1, wide=2, gated=True), tmp_path / "store"
@@ -134,7 +135,7 @@ def wait_for_lines(journal: Path, count: int) -> None:
     wait_until(lambda: journal.exists() and len(journal.read_text().splitlines()) >= count)
 
 
-def test_a_driver_on_an_object_store_gives_its_lease_back_too(
+def test_a_driver_on_an_object_store_gives_its_claim_back_too(
     drivers: Drivers, tmp_path: Path, remote_prefix: str
 ) -> None:
     race = Race(tmp_path, layers=1, wide=2, gated=True)
@@ -142,11 +143,9 @@ def test_a_driver_on_an_object_store_gives_its_lease_back_too(
     race.wait_until_began("gated")
     driver.send(signal.SIGTERM)
     assert driver.wait() == 143, driver.said()
-    store = Store(remote_prefix)
-    (identity,) = store.leased()
-    lease = read_lease(store.objects, identity)
-    assert lease is not None
-    assert lease.state is State.RELEASED
+    found = Inventory(Store(remote_prefix))
+    assert (found.records, found.claims) == ({}, {})
+    assert [end.how for end in found.ends.values()] == [How.RELEASED]
 
 
 def test_a_step_that_was_stopped_with_its_run_has_not_failed(drivers: Drivers, tmp_path: Path) -> None:

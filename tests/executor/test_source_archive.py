@@ -31,7 +31,7 @@ def git(folder: Path, *arguments: str) -> None:
 
 
 def test_a_checkout_goes_along_as_it_is_now_without_what_is_ignored_and_without_stores(tmp_path: Path) -> None:
-    files = ("exp1.py", "lib/words.py", "gone.py", "secret.env", ".venv/lib.py", "store/.marin/records/x.json")
+    files = ("exp1.py", "lib/words.py", "gone.py", "secret.env", ".venv/lib.py", "store/.marin/ends/x.json")
     folder = made(tmp_path / "project", *files, "store/say/a-1/text.txt")
     (folder / ".gitignore").write_text("*.env\n.venv\n")
     git(folder, "init", "-q")

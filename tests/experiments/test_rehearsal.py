@@ -14,6 +14,7 @@ import pytest
 from experiments.exp1395_qwen3 import build as build_exp1395
 from experiments.exp1529_mantis import build
 from marin.steps.scale import Scale
+from marin.store.inventory import Inventory
 from marin.store.store import Store, open_store
 from marin.training.checkpoint import complete_steps
 from operators.datasets.rehearsal.python_text import PydocPages
@@ -41,8 +42,7 @@ def finish(store: str, experiment: str = "exp1529_mantis") -> str:
 
 def committed(store: Store) -> dict[str, str]:
     """Attempt of every committed step, by identity."""
-    found = {identity: store.record(identity) for identity in store.identities()}
-    return {identity: record.attempt for identity, record in found.items() if record is not None}
+    return {identity: record.attempt for identity, record in Inventory(store).records.items()}
 
 
 def rows(store: Store, label: str) -> list[dict[str, Any]]:

@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from marin.store.store import Store
 from tests.support.project import EXPERIMENT, Project, gated, wait_for
+from tests.support.visible import visible
 
 
 @pytest.fixture
@@ -137,10 +139,10 @@ def test_kill_9_in_the_middle_leaves_nothing_visible_and_is_taken_over_at_once(t
     wait_for(Path(f"{gate}.started"))
     first.send_signal(signal.SIGKILL)
     first.wait()
-    assert not (project.store / ".marin/records").exists()
+    assert visible(Store(str(project.store))) == {}
     gate.touch()
-    # The lease of a dead process on this host needs no expiry: that it ends at all shows it.
-    patient = "import marin.store.lease\nmarin.store.lease.EXPIRY = 86_400.0\nif __name__"
+    # The claim of a dead process on this host needs no expiry: that it ends at all shows it.
+    patient = "import marin.store.ends\nmarin.store.ends.EXPIRY = 86_400.0\nif __name__"
     project.file.write_text(project.file.read_text().replace("if __name__", patient))
     project.run()
     assert project.ran() == ["say/say", "repeat/repeat"]
@@ -222,7 +224,7 @@ def test_code_that_changes_under_a_running_plan_is_not_committed(tmp_path: Path)
     other = project.folder / "other-store"
     _, error = worker(other, planned)
     assert "changed between planning and running" in error
-    assert not (other / ".marin/records").exists()
+    assert visible(Store(str(other))) == {}
 
 
 def test_brackets_in_a_label_and_in_the_prefix_are_printed_as_they_are(tmp_path: Path) -> None:

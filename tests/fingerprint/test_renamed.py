@@ -10,6 +10,7 @@ from marin.fingerprint.moved import named_before
 from marin.fingerprint.of_step import executed
 from marin.plan.observed import places_of
 from marin.steps.value import digest
+from marin.store.layout import ENDS
 from tests.support.line_server import ROOT
 from tests.support.project import Project
 
@@ -58,7 +59,7 @@ def with_the_old_names(store: Path) -> None:
     then = digest("\n".join(f"{name} {units[name]}" for name in sorted(units)).encode())
     assert "operators" not in str([*units, *sources.values()])
     code.with_stem(then).write_text(json.dumps(held | {"units": units, "sources": sources}))
-    for path in [*store.glob("*/*/.marin/record.json"), *(store / ".marin/records").iterdir()]:
+    for path in [*store.glob("*/*/.marin/record.json"), *(store / ENDS).iterdir()]:
         record = json.loads(path.read_text().replace(code.stem, then))
         record.pop("digest")
         path.write_text(json.dumps(record))
@@ -70,7 +71,7 @@ def test_what_was_made_under_the_old_names_is_cached_and_pinned(tmp_path: Path) 
     assert "1 steps: 1 run" in project.run()
     with_the_old_names(project.store)
     assert "1 steps: 1 cached" in project.run("--dry-run")
-    (path,) = (project.store / ".marin/records").iterdir()
+    (path,) = (project.store / ENDS).iterdir()
     record = json.loads(path.read_text())
     project.file = project.folder / "exp2_pinned.py"
     project.file.write_text(PINNED.format(at=record["attempt"], digest=record["root"]))

@@ -50,7 +50,7 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Project:
 
 
 def test_the_record_is_small(ran: Project) -> None:
-    [record] = (ran.store / ".marin/records").glob("*.json")
+    [record] = (ran.store / ".marin/ends").glob("*.json")
     assert record.stat().st_size < 10_000
 
 

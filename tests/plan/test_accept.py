@@ -72,7 +72,7 @@ def test_what_is_no_drift_is_not_accepted(prefix: str, tmp_path: Path) -> None:
     (Path(prefix) / other.attempt / "text.txt").write_text("broken")
     with pytest.raises(CorruptRecord, match="damage, not drift"):
         accept_named(planned(prefix, one=one, two=two), [one, two], "why not")
-    assert store.acceptances(one.identity) == []  # all or nothing
+    assert store.acceptances.about(one.identity) == []  # all or nothing
 
 
 def test_work_in_progress_goes_on_once_it_is_accepted(prefix: str, tmp_path: Path, monkeypatch: Any) -> None:

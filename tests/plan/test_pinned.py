@@ -133,10 +133,10 @@ def test_what_cannot_be_compared_is_said(other: Other) -> None:
     assert note == (
         "cannot be compared with today's code: repeat/repeat, say/say (the store does not hold the code that made it)"
     )
-    for record in (other.store / ".marin/records").iterdir():
+    for record in (other.store / ".marin/ends").iterdir():
         if json.loads(record.read_text())["op"] == "say":
             record.unlink()
-            (other.store / ".marin/leases" / record.name).unlink()
+            (other.store / ".marin/claims" / record.name).unlink()
     assert "cannot be compared with today's code: say/say (its record is gone)" in other.plan()["notes"]
 
 

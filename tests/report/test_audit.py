@@ -17,7 +17,7 @@ from marin.report.audit import Audit, audit_plans, audit_store
 from marin.report.claims import Grade
 from marin.store.files.verify import Check
 from marin.store.inventory import read_inventory
-from marin.store.layout import VERIFIED
+from marin.store.layout import VERIFIED, end_name
 from marin.store.revocation import revoke, withdraw
 from marin.store.store import Store
 from marin.store.verifications import last_verified, note_verified
@@ -106,7 +106,7 @@ def test_bytes_and_records_that_are_not_what_they_were(prefix: str) -> None:
     os.utime(Path(prefix) / web.attempt / "text.txt", (1, 1))
     made = audit_store(store)
     assert subjects(made) == {"damaged": {"toy-write/math"}, "touched": {"toy-write/web"}}
-    (Path(prefix) / f".marin/records/{math.identity}.json").write_text("{")
+    (Path(prefix) / end_name(math.identity, math.token)).write_text("{")
     made = audit_plans(store, [planned(prefix, mixed=MIXED)])
     assert set(subjects(made)) == {"corrupt record", "touched", "corrupt", "record gone"}
     assert [claim.grade for claim in made.about(made.results[0])][:2] == [Grade.DOUBTFUL, Grade.KNOWN]

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from marin.store.files.verify import Check
+from marin.store.layout import end_name
 from marin.store.store import Store
 from marin.store.verifications import note_verified
 from tests.cli.test_cli import STORE_ERROR, Command
@@ -31,7 +32,8 @@ def project(tmp_path: Path) -> Project:
 def records(project: Project, name: str) -> list[Path]:
     """The record of an output, in its own folder and where everybody sees it."""
     (found,) = (p for p in project.store.glob("*/*/.marin/record.json") if json.loads(p.read_text())["label"] == name)
-    return [found, project.store / f".marin/records/{json.loads(found.read_text())['identity']}.json"]
+    record = json.loads(found.read_text())
+    return [found, project.store / end_name(record["identity"], record["token"])]
 
 
 def edit(project: Project, name: str, **fields: Any) -> None:

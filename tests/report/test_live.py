@@ -313,7 +313,7 @@ def test_of_long_metrics_only_the_end_is_read(tmp_path: Path) -> None:
     assert running.losses[-3:] == [399.0, 400.0, 401.0]
 
 
-def test_where_metrics_are_on_the_worker_its_lease_tells(tmp_path: Path) -> None:
+def test_where_metrics_are_on_the_worker_its_claim_tells(tmp_path: Path) -> None:
     """As on an object store; here a step that keeps none."""
     prefix, gate = str(tmp_path / "store"), tmp_path / "gate"
     step = Waits(label="c", gate=str(gate))

@@ -14,11 +14,16 @@ from marin.errors import BadPrefix, CorruptRecord, InputError, StoreError, Store
 from marin.executor.run_results import Run
 from marin.report.page.write import page_name
 from marin.store.files.verify import Check
+from marin.store.inventory import Inventory
+from marin.store.layout import ENDS, end_name
 from marin.store.record import Record
 from marin.store.store import Store
+from marin.upkeep.mirror.copy import mirror
+from marin.upkeep.mirror.plan import plan_mirroring
 from tests.support.project import Project
 from tests.support.small_disk import SmallDisk, small_disk
 from tests.support.toy import Blob, Join, Outside, Write, planned, ran, run, statuses
+from tests.support.visible import visible
 
 
 def record_of(ran_run: Run, step: ExecutorStep[Any]) -> Record:
@@ -28,8 +33,8 @@ def record_of(ran_run: Run, step: ExecutorStep[Any]) -> Record:
 
 
 def everything_verifies(store: Store) -> bool:
-    records = [store.record(identity) for identity in store.identities()]
-    return all(record is not None and store.verify(record, Check.CHECKSUMS) == [] for record in records)
+    found = Inventory(store)
+    return not found.damage and all(store.verify(record, Check.CHECKSUMS) == [] for record in found.records.values())
 
 
 @pytest.fixture
@@ -125,11 +130,11 @@ def test_a_full_disk_never_leaves_half_an_acceptance(disk: SmallDisk) -> None:
 
     store = Store(str(disk.folder / "store"))
     accepted = Acceptance(code="c", inputs={}, outside={}, because="x" * 3000, who="me", when="now")
-    store.accept("0" * 64, accepted)
+    store.acceptances.add("0" * 64, accepted)
     disk.fill()
     with pytest.raises(StoreFull):
-        store.accept("0" * 64, accepted)
-    assert store.acceptances("0" * 64) == [accepted]
+        store.acceptances.add("0" * 64, accepted)
+    assert store.acceptances.about("0" * 64) == [accepted]
 
 
 def test_a_store_that_became_read_only_is_refused_naming_the_place(disk: SmallDisk) -> None:
@@ -146,15 +151,30 @@ def test_a_store_that_became_read_only_is_refused_naming_the_place(disk: SmallDi
     assert ran(run(prefix, end=Write(text="other", label="b"))) == {"toy-write/b"}
 
 
+def test_who_may_only_read_is_served(disk: SmallDisk, tmp_path: Path) -> None:
+    prefix, end = str(disk.folder / "store"), Join(parts=(Write(text="hello", label="a"),), label="end")
+    run(prefix, end=end)
+    disk.read_only(True)
+    try:
+        assert statuses(run(prefix, end=end)) == {"toy-write/a": "cached", "toy-join/end": "cached"}
+        assert len(visible(Store(prefix))) == 2
+        plan = plan_mirroring(Store(prefix), Store(str(tmp_path / "copy")), ["end"])
+        assert [done.copied for done in mirror(plan)] == [True]
+        with pytest.raises(BadPrefix):
+            run(prefix, end=Join(parts=(end,), label="more"))
+    finally:
+        disk.read_only(False)
+
+
 def test_a_new_store_in_a_folder_that_takes_none_is_refused() -> None:
     with pytest.raises(StoreError, match="/proc/marin-store"):
         run("/proc/marin-store", end=Write(text="hello"))
 
 
-def test_a_file_where_the_store_keeps_its_records_is_named(prefix: str) -> None:
+def test_a_file_where_the_store_keeps_its_ends_is_named(prefix: str) -> None:
     (Path(prefix) / ".marin").mkdir(parents=True)
-    (Path(prefix) / ".marin/records").write_text("")
-    with pytest.raises(StoreError, match=r"\.marin/records"):
+    (Path(prefix) / ENDS).write_text("")
+    with pytest.raises(StoreError, match=ENDS):
         run(prefix, end=Write(text="hello"))
 
 
@@ -211,7 +231,7 @@ def test_a_manifest_that_points_outside_is_refused_before_anything_is_read(prefi
 def test_a_record_that_points_outside_is_refused(prefix: str, attempt: str) -> None:
     a = Write(text="hello", label="a")
     run(prefix, end=a)
-    path = Path(prefix) / ".marin/records" / f"{a.identity}.json"
+    path = Path(prefix) / end_name(a.identity, 1)
     path.write_text(json.dumps({**json.loads(path.read_text()), "attempt": attempt}))
     with pytest.raises(CorruptRecord, match="outside the store"):
         run(prefix, end=a)
@@ -233,7 +253,7 @@ def test_a_manifest_edited_to_match_a_changed_file_is_found(prefix: str) -> None
 def test_facts_edited_by_hand_are_found(prefix: str) -> None:
     a = Write(text="hello", label="a")
     run(prefix, end=a)
-    path = Path(prefix) / ".marin/records" / f"{a.identity}.json"
+    path = Path(prefix) / end_name(a.identity, 1)
     path.write_text(json.dumps({**json.loads(path.read_text()), "facts": {"bytes": 6}}))
     with pytest.raises(CorruptRecord, match="was edited"):
         run(prefix, end=a)
@@ -260,8 +280,8 @@ class Odd(ExecutorStep[Share], op="toy-odd"):
 def test_a_record_of_a_later_format_says_so_whatever_its_fields(prefix: str) -> None:
     a = Write(text="hello", label="a")
     run(prefix, end=a)
-    (Path(prefix) / ".marin/records" / f"{a.identity}.json").write_text('{"format": 2, "id": "x"}')
-    with pytest.raises(CorruptRecord, match="record format 2, this marin reads up to 1; update marin"):
+    (Path(prefix) / end_name(a.identity, 1)).write_text('{"format": 2, "id": "x"}')
+    with pytest.raises(CorruptRecord, match="end format 2, this marin reads up to 1; update marin"):
         run(prefix, end=a)
 
 
@@ -331,19 +351,18 @@ def test_a_file_url_is_the_same_store_as_its_path(tmp_path: Path) -> None:
 
     run(str(tmp_path / "store"), end=Write(text="hello"))
     opened = open_store(f"file://{tmp_path}/store")
-    assert opened.identities() == {Write(text="hello").identity}
+    assert Inventory(opened).records.keys() == {Write(text="hello").identity}
     assert everything_verifies(opened)
 
 
-def test_a_commit_between_plan_and_attempt_is_found_even_half_way(prefix: str) -> None:
-    """Another driver's lease says committed, its record is not written yet: the step must not run twice."""
+def test_a_commit_between_plan_and_attempt_is_found(prefix: str) -> None:
+    """The step must not run twice."""
     from marin.executor.backends.inline import InlineBackend
     from marin.executor.scheduler import Scheduler
 
     a = Write(text="hello", label="a")
     plan = planned(prefix, end=a)
     run(prefix, end=a)
-    (Path(prefix) / ".marin/records" / f"{a.identity}.json").unlink()
     late = Scheduler(plan, InlineBackend(), lambda *_: None).execute()
     assert statuses(late) == {"toy-write/a": "cached"}
     assert len(list((Path(prefix) / "toy-write").iterdir())) == 1

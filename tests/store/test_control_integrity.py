@@ -16,11 +16,12 @@ from marin.plan.plan import Action
 from marin.report.audit import audit_store
 from marin.report.claims import Grade
 from marin.store.files.verify import Check
-from marin.store.layout import record_name
+from marin.store.layout import ENDS, RECORD, claim_name, end_name
+from marin.store.lineage import read_lineage
 from marin.store.objects.local import LocalObjects
 from marin.store.record import Record
 from marin.store.revocation import revoke, revoked, withdraw
-from marin.store.store import Store, own_record
+from marin.store.store import Store
 from marin.upkeep.mirror.copy import mirror
 from marin.upkeep.mirror.plan import plan_mirroring
 from tests.cli.test_cli_store import marin
@@ -66,25 +67,25 @@ def test_a_revocation_and_an_acceptance_survive_a_power_cut(
         note_synced(lambda held: synced.append(str(held)))
         for because in ("bad", "worse"):
             revoke(Store(prefix), record, because)
-            for held in (the_file(prefix, REVOCATIONS), Path(prefix) / REVOCATIONS):
-                assert state_of(held.stat()) in synced
+            folder = Path(prefix) / REVOCATIONS
+            assert all(state_of(held.stat()) in synced for held in (folder, *folder.iterdir()))
         withdraw(Store(prefix), record, "looked at the wrong file")
+        assert all(state_of(held.stat()) in synced for held in folder.iterdir())
+        assert len(list(folder.iterdir())) == 3
         drifted(prefix, tmp_path)
         assert state_of(the_file(prefix, ACCEPTED).stat()) in synced
 
 
-def test_bytes_are_on_the_disk_before_they_take_the_place_of_others(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Else a cut between the two would take the revocations that were there before."""
+def test_bytes_are_on_the_disk_before_they_have_their_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else a cut between the two would leave an empty revocation."""
     order: list[str] = []
-    sync, replace = os.fsync, os.replace
+    sync, link = os.fsync, os.link
     monkeypatch.setattr(os, "fsync", lambda handle: order.append("sync") or sync(handle))
-    monkeypatch.setattr(os, "replace", lambda *names: order.append("replace") or replace(*names))
+    monkeypatch.setattr(os, "link", lambda *names, **how: order.append("link") or link(*names, **how))
     objects = LocalObjects(tmp_path)
-    assert objects.compare_and_swap("folder/name", None, b"content", lasting=True)
-    assert order.index("sync") < order.index("replace")
-    assert "sync" in order[order.index("replace") :]
+    assert objects.create("folder/name", b"content", lasting=True)
+    assert order.index("sync") < order.index("link")
+    assert "sync" in order[order.index("link") :]
 
 
 @pytest.mark.parametrize("content", [b"", b"\n", b"{", b'{"root": 3}\n', b"\xff\xfe\n"])
@@ -136,6 +137,31 @@ def test_formats_old_ones_are_read_and_later_ones_refused(prefix: str, tmp_path:
         path.write_text(json.dumps(told) + "\n")
 
 
+@pytest.mark.parametrize("folder", [REVOCATIONS, ACCEPTED])
+def test_statements_of_an_earlier_marin_count_before_todays(prefix: str, tmp_path: Path, folder: str) -> None:
+    """They were lines of one file, which nobody changes any more."""
+    record, step = made(prefix), drifted(prefix, tmp_path)
+    if folder == REVOCATIONS:
+        revoke(Store(prefix), record, "bad")
+    path = the_file(prefix, folder)
+    before = path.with_name(f"{path.name.partition('.')[0]}.jsonl")
+    path.rename(before)
+    content = before.read_bytes()
+    if folder == ACCEPTED:
+        (tmp_path / "source.txt").write_text("two")
+        assert planned(prefix, end=step).of(step).action is Action.CACHED
+        (said,) = Store(prefix).acceptances.about(step.identity)
+        Store(prefix).acceptances.add(step.identity, said)
+        assert Store(prefix).acceptances.about(step.identity) == [said, said]
+    else:
+        assert [entry.because for entry in revoked(Store(prefix)).all] == ["bad"]
+        withdraw(Store(prefix), record, "it is not")
+        assert revoked(Store(prefix)).all == []
+        revoke(Store(prefix), record, "it is")
+        assert [entry.because for entry in revoked(Store(prefix)).all] == ["it is"]
+    assert before.read_bytes() == content
+
+
 EDITS: list[dict[str, Any]] = [
     {"packages": {"numpy": "9"}},
     {"bytes": 6},
@@ -147,11 +173,19 @@ EDITS: list[dict[str, Any]] = [
 ]
 
 
+def seen_name(record: Record) -> str:
+    return end_name(record.identity, record.token)
+
+
+def copy_name(record: Record) -> str:
+    return f"{record.attempt}/{RECORD}"
+
+
 @pytest.mark.parametrize("edit", EDITS, ids=[next(iter(edit)) for edit in EDITS])
 @pytest.mark.parametrize("copy", [False, True], ids=["visible", "copy"])
 def test_a_record_edited_by_hand_is_found(prefix: str, edit: dict[str, Any], copy: bool) -> None:
     record = made(prefix)
-    path = Path(prefix) / (own_record(record) if copy else record_name(record.identity))
+    path = Path(prefix) / (copy_name(record) if copy else seen_name(record))
     path.write_text(json.dumps({**json.loads(path.read_text()), **edit}))
     assert "was edited" in marin(Path(prefix), "audit", "--bytes", expect=5).stdout
     assert "was edited" in marin(Path(prefix), "audit", "--json", expect=3).stdout
@@ -164,7 +198,7 @@ def test_a_record_edited_by_hand_is_found(prefix: str, edit: dict[str, Any], cop
 
 def test_a_record_and_its_copy_that_differ_are_found_though_each_is_whole(prefix: str) -> None:
     record = made(prefix)
-    seen = Path(prefix) / record_name(record.identity)
+    seen = Path(prefix) / seen_name(record)
     before = seen.read_bytes()
     rewrite_record(Store(prefix), record.identity, packages={"numpy": "9"})
     marin(Path(prefix), "audit", "--bytes")
@@ -172,18 +206,18 @@ def test_a_record_and_its_copy_that_differ_are_found_though_each_is_whole(prefix
     assert "differ in packages" in marin(Path(prefix), "audit", "--bytes", expect=5).stdout
     claims = [claim.subject for claim in audit_store(Store(prefix)).of(Grade.UNTRUSTED)]
     assert claims == ["edited record"]
-    (Path(prefix) / own_record(record)).unlink()
+    (Path(prefix) / copy_name(record)).unlink()
     assert "record.json is missing" in marin(Path(prefix), "audit", "--bytes", expect=5).stdout
 
 
 def test_a_record_without_a_digest_or_in_another_layout_is_read(prefix: str) -> None:
     record = made(prefix)
-    for name in (own_record(record), record_name(record.identity)):
+    for name in (copy_name(record), seen_name(record)):
         path = Path(prefix) / name
         path.write_text(json.dumps(json.loads(path.read_text()), indent=3))
     assert ran(run(prefix, end=A)) == set()
     marin(Path(prefix), "audit", "--bytes")
-    for name in (own_record(record), record_name(record.identity)):
+    for name in (copy_name(record), seen_name(record)):
         path = Path(prefix) / name
         told = json.loads(path.read_text())
         assert told.pop("digest")
@@ -201,7 +235,7 @@ def test_aliases_and_mirrors_have_digests_of_their_own(prefix: str, tmp_path: Pa
     other = str(tmp_path / "other")
     assert len(list(mirror(plan_mirroring(Store(prefix), Store(other), ["end"])))) == 2
     for place in (prefix, other):
-        for path in (Path(place) / ".marin/records").iterdir():
+        for path in (Path(place) / ENDS).iterdir():
             assert len(json.loads(path.read_text())["digest"]) == 64
         assert json.loads(marin(Path(place), "audit", "--bytes", "--json").stdout)["bytes"]["wrong"] == {}
 
@@ -218,14 +252,30 @@ def test_a_manifest_that_is_no_more_is_seen_by_verify_and_audit(any_prefix: str,
 
 
 @pytest.mark.parametrize("content", [b"{", b"[]", b"\xff"])
-def test_a_lease_that_is_garbage_is_seen_by_audit_and_by_a_plan_that_needs_it(any_prefix: str, content: bytes) -> None:
-    store, lease = Store(any_prefix), f".marin/leases/{A.identity}.json"
-    first = made(any_prefix)
-    store.objects.write(lease, content)
+def test_a_claim_that_is_garbage_is_seen_by_audit_and_by_a_plan_that_needs_it(any_prefix: str, content: bytes) -> None:
+    store, other = Store(any_prefix), Write(text="other", label="other")
+    made(any_prefix)
+    store.objects.write(claim_name(A.identity, 2), content)  # of a rebuild
+    store.objects.write(claim_name(other.identity, 1), content)
     assert planned(any_prefix, end=A).of(A).action is Action.CACHED
-    assert "lease" in next(claim.text for claim in audit_store(Store(any_prefix)).of(Grade.UNTRUSTED))
-    store.objects.remove([lease])
-    assert ran(run(any_prefix, rebuild=("a",), end=A)) == {"toy-write/a"}
-    store.objects.write(lease, content)
-    store.objects.write(record_name(A.identity), first.to_bytes())  # only the lease can tell which of the two counts
+    assert planned(any_prefix, end=other).of(other).action is Action.STOP
+    said = [claim.text for claim in audit_store(Store(any_prefix)).of(Grade.UNTRUSTED)]
+    assert [text for text in said if claim_name(A.identity, 2) in text and "is not a readable claim" in text]
+    assert [text for text in said if claim_name(other.identity, 1) in text]
+    store.objects.remove([claim_name(A.identity, 2), claim_name(other.identity, 1)])
+    assert ran(run(any_prefix, rebuild=("a",), end=A, other=other)) == {"toy-write/a", "toy-write/other"}
+    assert audit_store(Store(any_prefix)).of(Grade.UNTRUSTED) == []
+
+
+@pytest.mark.parametrize("content", [b"{", b"[]", b"\xff"])
+def test_an_end_that_is_garbage_is_seen_by_audit_and_by_a_plan_that_needs_it(any_prefix: str, content: bytes) -> None:
+    """Nobody knows whether it was a record."""
+    store, record, name = Store(any_prefix), made(any_prefix), end_name(A.identity, 2)
+    store.objects.write(name, content)
     assert planned(any_prefix, end=A).of(A).action is Action.STOP
+    assert name in next(claim.text for claim in audit_store(Store(any_prefix)).of(Grade.UNTRUSTED))
+    assert [name in text for text in read_lineage(Store(any_prefix)).unreadable] == [True]
+    assert ran(run(any_prefix, rebuild=("a",), end=A)) == {"toy-write/a"}
+    now = Store(any_prefix).record(A.identity)
+    assert now is not None
+    assert (record.token, now.token) == (1, 3)

@@ -14,8 +14,9 @@ from msgspec.structs import fields, replace
 from pydantic import BaseModel, ValidationError, create_model
 
 from marin.store.documents import BadDocument, Document
+from marin.store.ends import Claim, End, How
 from marin.store.files.manifest import FileEntry
-from marin.store.lease import Holder, LeaseDocument, State
+from marin.store.process import Holder
 from marin.store.record import Input, Provenance, Record
 
 RECORD = Record(
@@ -38,15 +39,19 @@ RECORD = Record(
     bytes=2,
     provenance=Provenance(who="ann", host="here", started="now", seconds=1.5),
 )
-LEASE = LeaseDocument(
-    state=State.HELD,
-    token=1,
+CLAIM = Claim(
+    number=1,
     attempt="toy/x.0001",
     holder=Holder(user="ann", host="here", boot="b", pid=1, started="2"),
     since="now",
 )
+END = End(how=How.RELEASED, attempt="toy/x.0001", by="ann@here (process 1)", when="now")
 JSON = st.recursive(
-    st.none() | st.booleans() | st.integers(-3, 3) | st.floats(allow_nan=False) | st.sampled_from(["", "1", "held"]),
+    st.none()
+    | st.booleans()
+    | st.integers(-3, 3)
+    | st.floats(allow_nan=False)
+    | st.sampled_from(["", "1", "released"]),
     lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from("ab"), inner, max_size=2),
     max_leaves=4,
 )
@@ -72,15 +77,15 @@ def as_model(hint: Any) -> Any:
     return model(hint) if isinstance(hint, type) and issubclass(hint, Document) else hint
 
 
-@pytest.mark.parametrize("document", [RECORD, LEASE, replace(LEASE, state=State.COMMITTED, beat=7)])
-def test_what_is_written_is_read_again(document: Record | LeaseDocument) -> None:
+@pytest.mark.parametrize("document", [RECORD, CLAIM, replace(CLAIM, beat=7), END])
+def test_what_is_written_is_read_again(document: Record | Claim | End) -> None:
     assert type(document).parse(document.to_json()) == document
 
 
 @settings(deadline=None)  # how long one example takes is the machine's business
 @given(st.data())
 def test_it_reads_what_its_types_allow_and_nothing_else(data: st.DataObject) -> None:
-    document: Any = data.draw(st.sampled_from([RECORD, LEASE]))
+    document: Any = data.draw(st.sampled_from([RECORD, CLAIM, END]))
     held = json.loads(document.to_json())
     place = held
     while isinstance(place, dict) and place:
@@ -103,18 +108,18 @@ def test_it_reads_what_its_types_allow_and_nothing_else(data: st.DataObject) -> 
 
 
 @pytest.mark.parametrize(
-    ("content", "place"),
+    ("kind", "content", "place"),
     [
-        (b'{"state": "held"', "the file"),
-        (b"[]", "the file"),
-        (b"\xff", "the file"),
-        (LEASE.to_json().replace(b'"pid": 1', b'"pid": "one"'), "holder.pid"),
-        (LEASE.to_json().replace(b'"held"', b'"stolen"'), "state"),
+        (Claim, b'{"number": 1', "the file"),
+        (Claim, b"[]", "the file"),
+        (Claim, b"\xff", "the file"),
+        (Claim, CLAIM.to_json().replace(b'"pid": 1', b'"pid": "one"'), "holder.pid"),
+        (End, END.to_json().replace(b'"released"', b'"stolen"'), "how"),
     ],
 )
-def test_an_error_names_the_field(content: bytes, place: str) -> None:
+def test_an_error_names_the_field(kind: type[Document], content: bytes, place: str) -> None:
     with pytest.raises(BadDocument) as caught:
-        LeaseDocument.parse(content)
+        kind.parse(content)
     assert caught.value.place == place
 
 
@@ -143,12 +148,12 @@ def test_a_plan_that_reads_records_does_not_wait_for_pydantic() -> None:
 
 FIRST_OF_MANY = """
 import os, sys, threading
-from tests.store.test_document import LEASE, RECORD
-from marin.store.lease import LeaseDocument
+from tests.store.test_document import CLAIM, RECORD
+from marin.store.ends import Claim
 from marin.store.record import Record
 
 sys.setswitchinterval(1e-7)
-contents = [(Record, RECORD.to_bytes()), (LeaseDocument, LEASE.to_bytes())]
+contents = [(Record, RECORD.to_bytes()), (Claim, CLAIM.to_json())]
 
 
 def together():

@@ -18,8 +18,9 @@ from marin.plan.decision import OnDrift
 from marin.plan.plan import make_plan
 from marin.steps.experiment_file import built_by, load_build
 from marin.steps.scale import Scale
-from marin.store.in_use import NOTHING
-from marin.store.layout import GC_BATCH
+from marin.store.in_use import NOTHING, Beat
+from marin.store.layout import GC_BATCH, claim_name
+from marin.store.process import this_process
 from marin.store.record import Record, WorkInProgress
 from marin.store.revocation import revoke
 from marin.store.store import Store
@@ -110,13 +111,15 @@ def file(name: str, *needed: str, empty: bool = True) -> File:
 
 
 FILES = {
-    "record": file(".marin/records/{many}.json", *READERS, "status", "status of"),
+    "record": file(".marin/ends/{many}.0002.json", *READERS, "status", "status of"),
     "record's copy": file("{output}/.marin/record.json", "audit bytes", "audit", "audit of"),
-    "lease": file(".marin/leases/{many}.json", "status", "status of", "audit", "audit of"),
-    "lease of what is missing": file(".marin/leases/{fail}.json", *READERS - {"explain", "cat"}, "status", "status of"),
+    "replaced record": file(".marin/ends/{many}.0001.json", "lineage", "audit", "audit of"),
+    "end without a result": file(".marin/ends/{fail}.0002.json", *READERS - {"explain", "cat"}, "status", "status of"),
+    "ended claim": file(".marin/claims/{many}.0002.json"),
+    "last claim": file(".marin/claims/{fail}.0003.json", *READERS - {"explain", "cat"}, "status", "status of"),
     "manifest": file("{output}/.marin/manifest.json", "ls", "cat", "audit bytes", "audit", "audit of", empty=False),
-    "revocations": file(".marin/revocations/{root}.jsonl", *PLANS, "lineage", "audit", "gc", empty=False),
-    "acceptances": file(".marin/accepted/{many}.jsonl", *PLANS, "lineage", "audit", empty=False),
+    "revocation": file(".marin/revocations/{revocation}", *PLANS, "lineage", "audit", "gc", empty=False),
+    "acceptance": file(".marin/accepted/{acceptance}", *PLANS, "lineage", "audit", empty=False),
     "state marker": file(".marin/state/{fail}/.marin/made_by.json", "plan", "run"),
     "code": file(".marin/code/{code}.json", "audit", "audit of"),
     "failure": file("{failed}/.marin/failure.json", "plan", "status", "status of", empty=False),
@@ -127,7 +130,6 @@ FILES = {
     "beat of a run": file(".marin/uses/{uses}.beat", "gc", empty=False),
     "batch of gc": file(GC_BATCH),
     "events": file(".marin/runs/{events}"),
-    "superseded": file(".marin/superseded/{superseded}", "lineage", "audit", "audit of"),
 }
 
 
@@ -171,14 +173,15 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Lab:
     os.utime(folder / "store" / record.attempt / "text.txt", (1, 1))
     assert CliRunner().invoke(main, ["audit", "--bytes", "--prefix", prefix]).exit_code == Exit.DRIFT
     (uses, *_) = {name.partition(".")[0] for name in store.objects.list(".marin/uses")}
-    lease = store.objects.read(f".marin/leases/{fail.identity}.json")
-    store.objects.write(f".marin/uses/{uses}.beat", lease or b"")
-    only = {name: store.objects.list(f".marin/{name}")[-1] for name in ("stamps", "verified", "runs", "superseded")}
+    store.objects.write(claim_name(fail.identity, 3), b"")  # as a power cut leaves it
+    store.objects.write(f".marin/uses/{uses}.beat", Beat(holder=this_process(), since="today").to_json())
+    folders = ("stamps", "verified", "runs", "revocations", "accepted")
+    only = {name: store.objects.list(f".marin/{name}")[-1] for name in folders}
     names = {
-        "many": many.identity, "fail": fail.identity, "output": record.attempt, "root": bad.content,
+        "many": many.identity, "fail": fail.identity, "output": record.attempt,
         "code": record.code, "failed": store.attempts("toy-fail")[-1], "listing": record.outside["in all"][-32:],
         "stamped": only["stamps"], "verified": only["verified"], "events": only["runs"],
-        "superseded": only["superseded"], "uses": uses,
+        "revocation": only["revocations"], "acceptance": only["accepted"], "uses": uses,
     }  # fmt: skip
     whole = {what: (folder / "store" / held.name.format(**names)).read_bytes() for what, held in FILES.items()}
     made = Lab(folder, names, whole)

@@ -3,20 +3,16 @@
 import os
 import subprocess
 import sys
-import threading
-from concurrent.futures import ThreadPoolExecutor
+import time
 from pathlib import Path
 
 import pytest
 
 from marin.errors import BadPrefix, MarinError, StoreError
-from marin.store.layout import LOCKS
 from marin.store.objects.objects import Objects, open_objects
 from tests.support.project import ROOT
 from tests.support.servers import Act, Kind, Operation, Rule, StoreServer
 from tests.support.waiting import wait_until
-
-RACERS = 16
 
 
 @pytest.fixture
@@ -84,29 +80,10 @@ def test_a_write_outlives_that_its_half_written_file_is_taken(tmp_path: Path) ->
     assert done.stdout == "2\n", done.stdout + done.stderr
 
 
-def test_a_swap_that_a_stopped_process_locks_out_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("marin.store.objects.local.LOCK_SECONDS", 0.2)
-    objects = open_objects(str(tmp_path))
-    assert objects.compare_and_swap("a", None, b"first")
-    [stripe] = (tmp_path / LOCKS).iterdir()
-    with subprocess.Popen(["flock", str(stripe), "cat"], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
-        assert other.stdin is not None
-        assert other.stdout is not None
-        other.stdin.write(b"locked\n")
-        other.stdin.flush()
-        other.stdout.readline()
-        with pytest.raises(StoreError, match=rf"{stripe} has been locked .*lslocks, then resume or kill it"):
-            objects.compare_and_swap("a", b"first", b"second")
-        assert objects.read("a") == b"first"
-        other.stdin.close()
-    assert objects.compare_and_swap("a", b"first", b"second")
-
-
 def test_an_object_may_be_empty(objects: Objects) -> None:
     objects.write("folder/a", b"")
     assert objects.read("folder/a") == b""
     assert objects.list("folder") == ["a"]
-    assert objects.compare_and_swap("folder/a", b"", b"1")
 
 
 def test_a_listing_has_what_is_directly_below_and_no_more(objects: Objects) -> None:
@@ -116,53 +93,16 @@ def test_a_listing_has_what_is_directly_below_and_no_more(objects: Objects) -> N
     assert objects.list("folder") == ["a.json", "b.json", "deep"]
 
 
-def test_a_stamp_changes_with_every_write_and_with_nothing_else(objects: Objects) -> None:
-    objects.write("f/a", b"1")
-    objects.write("f/b", b"1")
+def test_stats_are_of_the_objects_directly_below(objects: Objects) -> None:
+    assert objects.stats("f") == {}
+    objects.write("f/a", b"123")
     objects.write("f/g/c", b"1")
-    first = objects.list_versions("f")
-    assert first.keys() == {"a", "b", "g"}
-    assert first["g"] == ""
-    assert objects.list_versions("f") == first
-    objects.write("f/a", b"2")
-    second = objects.list_versions("f")
-    assert second["a"] != first["a"]
-    assert second["b"] == first["b"]
-
-
-def test_a_swap_is_refused_unless_the_content_is_the_expected(objects: Objects) -> None:
-    assert not objects.compare_and_swap("x", b"old", b"new")
-    assert objects.compare_and_swap("x", None, b"one")
-    assert not objects.compare_and_swap("x", None, b"two")
-    assert objects.compare_and_swap("x", b"one", b"two")
-    assert not objects.compare_and_swap("x", b"one", b"three")
-    assert objects.read("x") == b"two"
-
-
-def test_swaps_by_two_who_write_in_turn(any_prefix: str) -> None:
-    ours, theirs = open_objects(any_prefix), open_objects(any_prefix)
-    assert ours.compare_and_swap("x", None, b"1")
-    assert theirs.compare_and_swap("x", b"1", b"2")
-    assert not ours.compare_and_swap("x", b"1", b"3")  # although 1 was the last that this one wrote
-    assert ours.compare_and_swap("x", b"2", b"4")
-    assert ours.read("x") == theirs.read("x") == b"4"
-
-
-def test_of_many_racers_on_one_swap_one_wins(any_prefix: str) -> None:
-    start = threading.Barrier(RACERS)
-
-    def race(racer: int) -> bool:
-        mine = open_objects(any_prefix)
-        start.wait()
-        return mine.compare_and_swap("x", expected, f"{turn}: written by {racer}".encode())
-
-    expected = None
-    for turn in range(2):
-        with ThreadPoolExecutor(RACERS) as pool:
-            won = list(pool.map(race, range(RACERS)))
-        assert sum(won) == 1
-        expected = open_objects(any_prefix).read("x")
-        assert expected == f"{turn}: written by {won.index(True)}".encode()
+    first = objects.stats("f")
+    assert {name: stat.size for name, stat in first.items()} == {"a": 3}
+    assert abs(first["a"].modified - time.time()) < 600
+    objects.write("f/a", b"12")
+    objects.write("f/.hidden", b"1")
+    assert {name: stat.size for name, stat in objects.stats("f").items()} == {"a": 2}
 
 
 def test_what_is_appended_is_read_from_any_byte_on(objects: Objects) -> None:
@@ -233,7 +173,9 @@ def test_odd_names_are_names_like_others(objects: Objects, name: str) -> None:
     assert objects.read(f"folder/{name}") == b"1"
     assert objects.read_many([f"folder/{name}"]) == {f"folder/{name}": b"1"}
     assert objects.list("folder") == [name.split("/")[0]]
-    assert objects.compare_and_swap(f"folder/{name}", b"1", b"2")
+    assert objects.create(f"created/{name}", b"2")
+    assert not objects.create(f"created/{name}", b"3")
+    assert objects.read(f"created/{name}") == b"2"
 
 
 def test_a_refused_read_among_many_names_the_file(tmp_path: Path) -> None:
@@ -259,13 +201,15 @@ def test_many_are_read_concurrently_and_listed_in_pages(server: StoreServer, rem
 @pytest.mark.parametrize("status", [429, 503])
 def test_a_busy_store_is_asked_again(server: StoreServer, remote_prefix: str, status: int) -> None:
     objects = open_objects(remote_prefix)
-    assert objects.compare_and_swap("x", None, b"1")
-    server.obey(Rule(act=Act.ANSWER, name="/x$|records/", status=status, times=1))
-    assert objects.compare_and_swap("x", b"1", b"2")
+    assert objects.create("first", b"1")
+    server.obey(Rule(act=Act.ANSWER, name="/x$", status=status, times=1))
+    assert objects.create("x", b"1")
+    server.obey(Rule(act=Act.ANSWER, name="/x$", status=status, times=1))
+    objects.write("x", b"2")
     server.obey(Rule(act=Act.ANSWER, name="/x$", operations=[Operation.READ], status=status, times=1))
     assert objects.read("x") == b"2"
     server.obey(Rule(act=Act.ANSWER, operations=[Operation.LIST], status=status, times=1))
-    assert objects.list("") == ["x"]
+    assert objects.list("") == ["first", "x"]
 
 
 def test_a_cut_connection_is_made_again(server: StoreServer, remote_prefix: str) -> None:
@@ -274,28 +218,16 @@ def test_a_cut_connection_is_made_again(server: StoreServer, remote_prefix: str)
     server.obey(Rule(act=Act.CUT, name="/x$", times=1))
     assert objects.read("x") == b"1"
     server.obey(Rule(act=Act.CUT, name="/x$", times=1))
-    assert objects.compare_and_swap("x", b"1", b"2")
-
-
-def test_our_own_write_is_known_as_ours_when_its_answer_was_lost(server: StoreServer, remote_prefix: str) -> None:
-    objects = open_objects(remote_prefix)
-    assert objects.compare_and_swap("x", None, b"1")
-    writes = [Operation.WRITE]
-    server.obey(Rule(act=Act.LOSE, name="/x$", operations=writes, times=1))
-    assert objects.compare_and_swap("x", b"1", b"2")
-    assert (Operation.WRITE, f"{remote_prefix.split('/', 3)[3]}/x", 412) in server.calls()  # the client asked again
-    server.obey(Rule(act=Act.LOSE, name="/y$", operations=writes, times=1))
-    assert objects.compare_and_swap("y", None, b"1")
-    assert objects.read_many(["x", "y"]) == {"x": b"2", "y": b"1"}
+    objects.write("x", b"2")
+    assert objects.read("x") == b"2"
 
 
 def test_a_refused_write_says_who_refused_and_what_to_do(server: StoreServer, remote_prefix: str) -> None:
     objects = open_objects(remote_prefix)
-    assert objects.compare_and_swap("x", None, b"1")
+    objects.write("x", b"1")
     server.obey(Rule(act=Act.ANSWER, operations=[Operation.WRITE], status=403))
-    for change in (lambda: objects.write("x", b"2"), lambda: objects.compare_and_swap("x", b"1", b"2")):
-        with pytest.raises(BadPrefix, match=r"store/x: the store refused to write it \(.*told by a test.*\); check"):
-            change()
+    with pytest.raises(BadPrefix, match=r"store/x: the store refused to write it \(.*told by a test.*\); check"):
+        objects.write("x", b"2")
     server.obey(Rule(act=Act.ANSWER, operations=[Operation.LIST, Operation.READ], status=403))
     with pytest.raises(BadPrefix, match="refused to list"):
         objects.list("records")
@@ -308,38 +240,16 @@ def test_a_bucket_that_does_not_exist_is_named(server: StoreServer) -> None:
     for use in (
         lambda: objects.list(""),
         lambda: objects.write("x", b"1"),
-        lambda: objects.compare_and_swap("x", None, b"1"),
+        lambda: objects.create("x", b"1"),
     ):
         with pytest.raises(BadPrefix, match=f"there is no bucket {server.kind}://nobodys; create it or fix --prefix"):
             use()
 
 
-CONDITIONS = {
-    (Act.IGNORE_CONDITIONS, Kind.S3): "If-None-Match",
-    (Act.IGNORE_CONDITIONS, Kind.GS): "ifGenerationMatch=0",
-    (Act.IGNORE_MATCH, Kind.S3): "If-Match",
-    (Act.IGNORE_MATCH, Kind.GS): "ifGenerationMatch",
-}
-
-
-@pytest.mark.parametrize("act", [Act.IGNORE_CONDITIONS, Act.IGNORE_MATCH])
-@pytest.mark.parametrize("used_before", [False, True])
-def test_a_store_that_ignores_a_condition_is_refused(
-    server: StoreServer, remote_prefix: str, act: Act, used_before: bool
-) -> None:
-    if used_before:  # by another process, say: what the probe needs is there
-        open_objects(remote_prefix).write(".marin/conditions", b"every conditional write must be refused here\n")
-    server.obey(Rule(act=act))
-    for _ in range(2):
-        with pytest.raises(BadPrefix, match=rf"{remote_prefix}: this store ignores {CONDITIONS[act, server.kind]} \("):
-            open_objects(remote_prefix).compare_and_swap("x", None, b"1")
-    assert open_objects(remote_prefix).read("x") is None
-
-
 def test_a_store_is_asked_for_its_conditions_once_in_a_process(server: StoreServer, remote_prefix: str) -> None:
-    assert open_objects(remote_prefix).compare_and_swap("x", None, b"1")
+    assert open_objects(remote_prefix).create("x", b"1")
     server.obey()
-    assert open_objects(remote_prefix).compare_and_swap("y", None, b"1")
+    assert open_objects(remote_prefix).create("y", b"1")
     assert not [name for _, name, _ in server.calls() if name.endswith(".marin/conditions")]
 
 
@@ -357,13 +267,12 @@ def test_a_kind_of_store_that_cannot_be_is_refused() -> None:
 @pytest.mark.slow  # the clients wait half a minute before they give up
 def test_a_store_that_is_away_is_named_once_the_client_gives_up(server: StoreServer, remote_prefix: str) -> None:
     objects = open_objects(remote_prefix)
-    assert objects.compare_and_swap("x", None, b"1")
+    objects.write("x", b"1")
     server.obey(Rule(act=Act.ANSWER, operations=[Operation.WRITE], status=503))
     with pytest.raises(StoreError, match="store/x: could not write it, even after several tries"):
-        objects.compare_and_swap("x", b"1", b"2")
+        objects.write("x", b"2")
     server.obey()
     assert objects.read("x") == b"1"
-    assert objects.compare_and_swap("x", b"1", b"2")
 
 
 def test_a_forked_process_asks_by_a_client_of_its_own(server: StoreServer, remote_prefix: str) -> None:
@@ -374,7 +283,7 @@ def test_a_forked_process_asks_by_a_client_of_its_own(server: StoreServer, remot
     child = os.fork()
     if not child:
         try:
-            os._exit(0 if objects.read("x") == b"1" and objects.compare_and_swap("y", None, b"2") else 1)
+            os._exit(0 if objects.read("x") == b"1" and objects.create("y", b"2") else 1)
         except MarinError:
             os._exit(2)
     assert os.waitpid(child, 0)[1] == 0
@@ -385,10 +294,32 @@ def test_a_forked_process_asks_by_a_client_of_its_own(server: StoreServer, remot
 def test_what_is_removed_is_gone_and_can_be_made_again(objects: Objects) -> None:
     for name in ("f/a", "f/b c", "f/ü"):
         objects.write(name, b"1")
-    assert objects.compare_and_swap("f/a", b"1", b"2")
     objects.remove(["f/a", "f/ü", "f/never"])
     assert objects.list("f") == ["b c"]
     assert objects.read("f/a") is None
-    assert not objects.compare_and_swap("f/a", b"2", b"3")
-    assert objects.compare_and_swap("f/a", None, b"4")
+    assert objects.create("f/a", b"4")
     assert objects.read("f/a") == b"4"
+
+
+def test_a_name_that_reads_like_a_pattern_removes_itself_alone(objects: Objects) -> None:
+    names = ["a*", "ab", "a?", "[ab]", "b"]
+    for name in names:
+        objects.write(f"f/{name}", b"1")
+    objects.remove(["f/a*", "f/[ab]"])
+    assert objects.list("f") == ["a?", "ab", "b"]
+
+
+def test_a_listing_takes_one_call_where_nothing_is(server: StoreServer, remote_prefix: str) -> None:
+    objects = open_objects(remote_prefix)
+    objects.write("other/x", b"1")
+    server.obey()
+    assert objects.list("folder") == []
+    assert server.counts(remote_prefix) == {Operation.LIST: 1}
+
+
+@pytest.mark.parametrize("content", [b"\r", b"half a line\r", b"x\n--==0==--\ny", b"\n--==0==\r"])
+def test_bytes_that_look_like_the_end_of_an_upload_are_kept(objects: Objects, content: bytes) -> None:
+    objects.write("written", content)
+    assert objects.create("created", content)
+    assert not objects.create("created", content + b"\r")
+    assert objects.read_many(["written", "created"]) == {"written": content, "created": content}

@@ -22,8 +22,7 @@ from marin.plan.cost.egress import (
 from marin.plan.cost.plan_cost import in_all, plan_costs
 from marin.plan.plan import Plan
 from marin.steps.resources import Resources
-from marin.store.objects.s3 import is_amazon
-from marin.store.region import Region, bucket_region, parse_region
+from marin.store.region import Region, bucket_region, is_amazon, parse_region
 from operators.download import FsspecFiles
 from tests.cli.test_cli import Command
 from tests.support.project import Project

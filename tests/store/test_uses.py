@@ -1,18 +1,22 @@
 """What runs say that they need, and lifetimes: what gc goes by."""
 
+import json
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from marin import Context, ExecutorStep, Lifetime, after_use, unless_read
 from marin.errors import BadField, StalePlan
 from marin.steps.lifetime import FOREVER, parse_lifetime
-from marin.store.in_use import NOTHING, TURN, Needs, Uses, needs_of, read_runs
-from marin.store.layout import GC_BATCH, record_name
-from marin.store.lease import acquire
+from marin.store.ends import Held, Watch, take
+from marin.store.in_use import NOTHING, Needs, Uses, needs_of, read_runs, take_turn
+from marin.store.layout import GC_BATCH, USES
+from marin.store.process import this_process
 from marin.store.store import Store
-from tests.support.toy import Blob, Join, Write, execute, planned, run
+from tests.support.servers import Operation, StoreServer
+from tests.support.toy import Blob, Join, Write, attempt_of, execute, planned, run
 
 
 class Ask(ExecutorStep[Blob], op="uses-ask"):
@@ -54,8 +58,11 @@ def test_a_run_whose_inputs_were_taken_away_since_it_was_planned_starts_nothing(
     made = run(any_prefix, source=source).results[source].record
     assert made is not None
     plan = planned(any_prefix, end=Join(parts=(source,), label="end"))
-    Store(any_prefix).objects.remove([record_name(source.identity)])
-    Store(any_prefix).output(made).remove()
+    store = Store(any_prefix)
+    held = take(store.objects, source.identity, attempt_of(source), lambda _: False, after=made.token)
+    assert isinstance(held, Held)
+    held.collect("a test")
+    store.output(made).remove()
     with pytest.raises(StalePlan, match="toy-write/source"):
         execute(plan)
 
@@ -66,7 +73,8 @@ def test_a_run_waits_while_gc_takes_away_what_it_needs(tmp_path: Path) -> None:
     source = Write(text="a", label="source")
     made = run(store.prefix, source=source).results[source].record
     assert made is not None
-    turn = acquire(store.objects, TURN, lambda token: f".marin/gc/{token}", lambda _: False)
+    turn = take_turn(store, Watch())
+    assert isinstance(turn, Held)
     batch = needs_of([], [made], [])
     store.objects.write(GC_BATCH, batch.to_json())
     told = threading.Event()
@@ -85,9 +93,32 @@ def test_a_run_waits_while_gc_takes_away_what_it_needs(tmp_path: Path) -> None:
     assert added.wait(30)
     thread.join()
     store.objects.write(GC_BATCH, batch.to_json())
-    turn.release()  # type: ignore[union-attr]
+    turn.release()
     with Uses(store, "later") as uses:
         uses.add(batch, [made])  # what an ended gc left behind stops nobody
+
+
+def test_a_run_that_needs_one_more_output_lists_nothing(server: StoreServer, remote_prefix: str) -> None:
+    """A run that shares a thousand outputs says so for each."""
+    store, source = Store(remote_prefix), Write(text="a", label="source")
+    made = run(remote_prefix, source=source).results[source].record
+    assert made is not None
+    with Uses(store, "a test") as uses:
+        server.obey()
+        uses.add(needs_of([], [made], []), [made])
+        assert Operation.LIST not in server.counts(remote_prefix)
+
+
+def test_a_run_of_before_that_was_killed_is_read(prefix: str) -> None:
+    """It left its beat, in the form of a lease."""
+    store, name = Store(prefix), "20261101T120000000-old-0123456789ab"
+    store.objects.write(f"{USES}/{name}.json", NOTHING.to_json())
+    beat: dict[str, Any] = {"format": 1, "state": "held", "token": 1, "attempt": f"{USES}/{name}", "beat": 7}
+    beat |= {"holder": this_process().to_plain(), "since": "2026-11-01 12:00:00 UTC", "claim": "", "collected": ""}
+    store.objects.write(f"{USES}/{name}.beat", json.dumps(beat).encode())
+    (found,) = read_runs(store)
+    assert found.beat is not None
+    assert (found.beat.holder, found.beat.beat) == (this_process(), 7)
 
 
 def test_lifetimes_are_written_down_and_results_stay_for_good(tmp_path: Path) -> None:

@@ -47,9 +47,9 @@ def committed(struck: Struck, operations: list[str]) -> Path:
 
 
 def changes(operations: list[str]) -> list[int]:
-    """To die before a look is to die before the next change; a lock file is none."""
+    """To die before a look is to die before the next change."""
     verbs = ("write", "rename", "link", "remove", "rmdir")
-    return [at for at, line in enumerate(operations) if line.startswith(verbs) and "/locks/" not in line]
+    return [at for at, line in enumerate(operations) if line.startswith(verbs)]
 
 
 def share(places: Sequence[int], part: int) -> Sequence[int]:
@@ -72,23 +72,30 @@ def went_on_from(struck: Struck, before: Mapping[str, Record], began: list[str])
 
 
 def test_every_boundary_of_a_commit_is_among_the_operations(operations: list[str]) -> None:
-    """Before the lease, after it, during run(), after the data, after the manifest, before the record, after it."""
+    """Before the claim, after it, during run(), after the data, after the manifest, before the record, after it."""
+    begun = next(at for at, line in enumerate(operations) if line.startswith("list read/late-"))
+    created = [line.split(" → ")[-1] for line in operations[:begun] if line.startswith("link")]
+    assert created[-1].startswith(".marin/claims/")
     boundaries = [
-        ("list", "read/late-"),
-        ("rename", ".marin/leases/"),
         ("write", "read/late-"),
         ("rename", ".marin/manifest.json"),
         ("rename", ".marin/record.json"),
-        ("rename", ".marin/leases/"),
-        ("rename", ".marin/records/"),
+        ("link", ".marin/ends/"),
         ("write", ".marin/runs/"),
     ]
-    place = -1
+    place = begun
     for verb, path in boundaries:
         after = operations[place + 1 :]
         found = [number for number, line in enumerate(after) if line.startswith(verb) and path in line.split(" → ")[-1]]
         assert found, f"no {verb} {path} after {operations[place]!r}"
         place += 1 + found[0]
+
+
+def test_nothing_but_its_own_beat_is_ever_written_over(operations: list[str]) -> None:
+    """Claims and ends are created once; a beat replaces the claim of whoever makes it."""
+    control = [line for line in operations if ".marin/claims/" in line or ".marin/ends/" in line]
+    assert not [line for line in control if line.startswith("rename") and ".marin/ends/" in line]
+    assert len({line for line in control if line.startswith("link") and ".marin/ends/" in line}) == len(expected("A"))
 
 
 @pytest.mark.parametrize("part", EACH_PART)

@@ -11,8 +11,8 @@ from msgspec.structs import replace
 
 from marin import after_use, unless_read
 from marin.executor.run_results import Status
-from marin.store.layout import lease_name
-from marin.store.lease import Lease, acquire
+from marin.store.ends import End, Held, How, parse_end, take
+from marin.store.layout import ENDS, claim_name
 from marin.store.process import this_process
 from marin.store.record import Record
 from marin.store.store import Store
@@ -42,7 +42,6 @@ class Struck(Strikes):
     def __init__(self, first: Path) -> None:
         """first: the store that every strike starts from."""
         self.first, self.store = first, first.with_name("store")
-        self.began = time.time()
         file = first.with_name("gc.py")
         file.write_text("from marin.cli.commands import main\n\nmain()\n")
         super().__init__(first.parent, file, "gc", "--help")
@@ -60,21 +59,16 @@ class Struck(Strikes):
 
 def make_store(prefix: str) -> None:
     """Two expired outputs that share files, two that do not, data that a rebuild replaced, an attempt that failed and
-    its work, and an attempt on another machine whose lease is held but not renewed."""
+    its work, and an attempt on another machine whose claim stands but is not renewed."""
     store = Store(prefix)
     run(prefix, early=EARLY, again=AGAIN)
     run(prefix, rebuild=("toy-write/again",), end=END, again=AGAIN)
     run(prefix, slow=Slowly(text="x", switch="/nowhere", label="slow"))
     step = Write(text="elsewhere", label="elsewhere")
-    lease = acquire(
-        store.objects,
-        step.identity,
-        attempt_of(step),
-        lambda _: False,
-    )
-    assert isinstance(lease, Lease)
-    elsewhere = replace(lease.document, holder=replace(this_process(), host="elsewhere"))
-    assert store.objects.compare_and_swap(lease_name(step.identity), lease.document.to_bytes(), elsewhere.to_bytes())
+    held = take(store.objects, step.identity, attempt_of(step), lambda _: False)
+    assert isinstance(held, Held)
+    elsewhere = replace(held.claim, holder=replace(this_process(), host="elsewhere"))
+    store.objects.write(claim_name(step.identity, held.number), elsewhere.to_json())
     (store.directory / elsewhere.attempt).write_text("half.txt", "half")
     long_ago = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(time.time() - 60 * DAY))
     records = visible(store)
@@ -113,14 +107,15 @@ def is_right(struck: Struck) -> None:
     assert ran(run(store.prefix, end=END, again=AGAIN)) == set()
 
 
-def test_a_power_cut_takes_no_record_of_what_was_deleted(struck: Struck) -> None:
+def test_a_power_cut_brings_back_no_output_that_was_deleted(struck: Struck) -> None:
     struck.reset()
     struck.synced.unlink(missing_ok=True)
     assert struck.gc().status == 0
-    copies = [path for path in (struck.store / ".marin/superseded").iterdir() if path.stat().st_mtime > struck.began]
+    ends = {path: parse_end(path.read_bytes(), f"{ENDS}/{path.name}") for path in (struck.store / ENDS).iterdir()}
+    collected = [path for path, end in ends.items() if isinstance(end, End) and end.how is How.COLLECTED]
     synced = struck.synced.read_text().splitlines()
-    assert len(copies) == 4
-    assert all(state_of(path.stat()) in synced for path in copies)
+    assert len(collected) == 4
+    assert all(state_of(path.stat()) in synced for path in collected)
 
 
 @pytest.mark.parametrize("part", [0, *(pytest.param(n, marks=pytest.mark.slow) for n in range(1, PARTS_OF_WORK))])
@@ -129,7 +124,7 @@ def test_kill_9_at_any_operation_of_gc(struck: Struck, operations: list[str], pa
         where = f"{at}: {operations[at]}"
         struck.reset()
         killed = struck.gc(Strike.KILL, at)
-        # A lease that needed no renewal this time makes fewer operations; then gc came to its end.
+        # A claim that needed no renewal this time makes fewer operations; then gc came to its end.
         assert killed.status == -9 or len(killed.operations) <= at, where
         assert struck.visible().keys() >= STAY, where
         ended = struck.gc()

@@ -9,7 +9,7 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from marin.store.lease import EXPIRY as EXPIRY_OF_ALL
+from marin.store.ends import EXPIRY as EXPIRY_OF_ALL
 from tests.support.drivers import EXPIRY, Drivers, Where
 from tests.support.racing import Race, all_right, records, waited
 

@@ -7,8 +7,8 @@ from typing import Any
 
 from msgspec import structs
 
-from marin.store.layout import record_name
-from marin.store.store import Store, own_record
+from marin.store.layout import RECORD, end_name
+from marin.store.store import Store
 
 DAY = 86400.0
 
@@ -25,8 +25,9 @@ def rewrite_record(store: Store, identity: str, **changes: Any) -> None:
     record = store.record(identity)
     assert record is not None
     content = structs.replace(record, **changes).to_bytes()
-    for name in (own_record(record), record_name(identity)):
-        store.objects.write(name, content)
+    store.objects.write(end_name(identity, record.token), content)
+    if not record.alias_of:  # whose directory holds the record of another output
+        store.objects.write(f"{record.attempt}/{RECORD}", content)
 
 
 def tree(place: Path) -> dict[str, tuple[int, int, bytes]]:

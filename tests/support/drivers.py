@@ -1,6 +1,6 @@
 """Many drivers at once, each a process of its own that shares only the import of the engine.
 
-A driver may believe to be on another machine, have a clock that is off, and hold leases to be dead sooner.
+A driver may believe to be on another machine, have a clock that is off, and hold claims to be dead sooner.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from typing import Any, Self
 
 import psutil
 
-from marin.store.layout import LOCKS
 from tests.support.line_server import ROOT, LineServer
 from tests.support.waiting import wait_until
 
@@ -54,7 +53,7 @@ for child in children:
 
 @dataclass(frozen=True, kw_only=True)
 class Where:
-    """host: name of its machine, "" for this one. clock: seconds that its wall clock is ahead. hasty: its leases beat
+    """host: name of its machine, "" for this one. clock: seconds that its wall clock is ahead. hasty: its claims beat
     often, and one that stands still for EXPIRY seconds is dead to it. patient: one is only after a day. ignores:
     signals, as its shell told it."""
 
@@ -88,24 +87,19 @@ def become(asked: dict[str, Any]) -> None:
         socket.gethostname = lambda: where.host
     if where.clock:
         shift_clock(where.clock)
-    import marin.store.lease
+    import marin.store.ends
 
     if where.hasty:
-        marin.store.lease.EXPIRY, marin.store.lease.BEAT_EVERY = EXPIRY, EXPIRY / 8
+        marin.store.ends.EXPIRY, marin.store.ends.BEAT_EVERY = EXPIRY, EXPIRY / 8
     if where.patient:
-        marin.store.lease.EXPIRY = 86_400.0
+        marin.store.ends.EXPIRY = 86_400.0
 
 
 def pause(pid: int) -> None:
-    """The process stands still, and not with a lock of a local store, for which the others would wait in vain."""
-    while True:
-        os.kill(pid, signal.SIGSTOP)
-        while psutil.Process(pid).status() != psutil.STATUS_STOPPED:
-            time.sleep(0.001)
-        if not any(f"/{LOCKS}/" in str(handle.readlink()) for handle in Path(f"/proc/{pid}/fd").iterdir()):
-            return
-        os.kill(pid, signal.SIGCONT)
-        time.sleep(0.01)
+    """The process stands still."""
+    os.kill(pid, signal.SIGSTOP)
+    while psutil.Process(pid).status() != psutil.STATUS_STOPPED:
+        time.sleep(0.001)
 
 
 def shift_clock(ahead: float) -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from marin.store.files.verify import Check
 from marin.store.record import Record
 from marin.store.store import Store
 from tests.support.drivers import Driver
+from tests.support.visible import visible
 from tests.support.waiting import wait_until
 
 EXPERIMENT = '''
@@ -112,16 +112,12 @@ class Race:
 
 def records(prefix: str) -> list[Record]:
     """What is committed; asserts that every byte of it is what its record says."""
-    store = Store(prefix)
-    found = [record for identity in store.identities() if (record := store.record(identity)) is not None]
-    for record in found:
-        assert store.verify(record, Check.BYTES) == [], record.name
-    return found
+    return list(visible(Store(prefix)).values())
 
 
 TAKEN = "taken over from this driver, which stood still or lost the store"
 WAITING = re.compile(
-    rf"waiting (\S+): (?:{TAKEN}; )?(?:held|committed) by \S+@\S+ \(process (\d+)\) since [^;]+; log: (\S+)"
+    rf"waiting (\S+): (?:{TAKEN}; )?(?:held|taken over) by \S+@\S+ \(process (\d+)\) (?:since|on) .+; log: (\S+)"
 )
 
 

@@ -14,7 +14,7 @@ from marin.plan.plan import OnDrift, Plan, make_plan
 from marin.steps.artifact import artifact_from
 from marin.steps.experiment import Experiment
 from marin.store.files.verify import EVERY_BYTE
-from marin.store.layout import attempt_directory
+from marin.store.layout import CLAIMS, ENDS, attempt_directory
 from marin.store.record import Record
 from marin.store.store import Store
 
@@ -129,8 +129,8 @@ def artifact_of(store: Store, record: Record) -> Artifact:
 
 
 def attempt_of(step: ExecutorStep[Any]) -> Callable[[int], str]:
-    """Where the attempts at a step write, by the token of each."""
-    return lambda token: attempt_directory(step.op, step.label, step.identity, token)
+    """Where the attempts at a step write, by the number of each."""
+    return lambda number: attempt_directory(step.op, step.label, step.identity, number)
 
 
 def runs_otherwise(monkeypatch: Any, cls: type[ExecutorStep[Any]], run: Callable[..., Blob]) -> None:
@@ -148,6 +148,13 @@ def record_of(prefix: str, step: ExecutorStep[Any]) -> Record:
     record = Store(prefix).record(step.identity)
     assert record is not None
     return record
+
+
+def forget(prefix: str | Path, step: ExecutorStep[Any]) -> None:
+    """As if nobody had ever begun the step; what its attempts wrote stays."""
+    for folder in (CLAIMS, ENDS):
+        for path in (Path(prefix) / folder).glob(f"{step.identity}.*"):
+            path.unlink()
 
 
 def ran(run: Run) -> set[str]:

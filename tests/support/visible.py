@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from marin.store.files.verify import Check
+from marin.store.inventory import Inventory
 from marin.store.record import Record
 from marin.store.store import Store
 
 
 def visible(store: Store) -> dict[str, Record]:
-    """By identity; asserts that every byte of it is what its record says."""
+    """By identity; asserts that every byte of it is what its record says, and that a look at its step finds it."""
     store = Store(store.prefix)  # that has seen nothing yet
-    found = [store.record(identity) for identity in store.identities() | store.leased()]
-    records = {record.identity: record for record in found if record is not None}
-    for record in records.values():
+    records = Inventory(store).records
+    for identity, record in records.items():
+        found = store.record(identity)
+        assert found is not None, record.name
+        assert (found.token, found.attempt) == (record.token, record.attempt)
         assert store.verify(record, Check.BYTES) == [], record.name
     return records
 

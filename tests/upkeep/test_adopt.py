@@ -18,7 +18,7 @@ from marin.report.claims import StoreClaims, Subject
 from marin.report.lineage_tree import Direction
 from marin.store.files.directory import Directory
 from marin.store.files.verify import Check
-from marin.store.inventory import read_inventory
+from marin.store.inventory import Inventory, read_inventory
 from marin.store.lineage import Output, read_lineage
 from marin.store.revocation import revoke, revoked, withdraw
 from marin.store.store import Store
@@ -53,7 +53,7 @@ def take(prefix: str, source: object, kind: str = "raw_files", label: str = "out
 def refused(prefix: str, source: object, error: type[MarinError], says: str, kind: str = "raw_files") -> None:
     with pytest.raises(error, match=says):
         take(prefix, source, kind)
-    assert not Store(prefix).objects.list(".marin/records")
+    assert not Inventory(Store(prefix)).records
 
 
 def test_what_is_adopted_is_an_output_that_can_be_pinned_and_read(any_prefix: str, folder: Path) -> None:
@@ -256,7 +256,7 @@ def test_what_changes_under_the_copy_is_not_committed(prefix: str, tmp_path: Pat
     with pytest.raises(MarinError, match="changed while it was being copied"):
         take(prefix, changing.parent)
     assert changed
-    assert not Store(prefix).objects.list(".marin/records")
+    assert not Inventory(Store(prefix)).records
 
 
 def _changing(tmp_path: Path) -> Path:

@@ -18,7 +18,7 @@ from marin.plan.plan import Action, OnDrift
 from marin.report.audit import audit_store
 from marin.steps.pinned import Pinned
 from marin.store.files.verify import Check
-from marin.store.layout import LOG, MANIFEST
+from marin.store.layout import LOG, MANIFEST, end_name
 from marin.store.record import Record
 from marin.store.revocation import revoke, withdraw
 from marin.store.store import Store
@@ -191,8 +191,8 @@ def test_an_alias_shares_there_what_it_shares_here(two: tuple[str, str]) -> None
     assert (alias.attempt, alias.alias_of) == (original.attempt, one.identity)
     assert ran(run(target, one=one, same=same)) == set()
     # Its original replaced by other bytes, an alias has bytes of its own.
-    changed = replace(original, root="0" * 64, attempt="toy-join/elsewhere.0009", token=9)
-    Store(source).objects.write(f".marin/records/{one.identity}.json", changed.to_bytes())
+    changed = replace(original, root="0" * 64, attempt="toy-join/elsewhere.0002", token=2)
+    Store(source).objects.write(end_name(one.identity, 2), changed.to_bytes())
     third = f"{target}-3"
     [alone] = mirrored(source, third, "same")
     assert alone.record.alias_of == ""
@@ -369,7 +369,7 @@ def test_a_record_that_cannot_be_read_is_named_and_keeps_nobody_else_from_being_
     source, target = two
     a, b = Write(text="hello", label="a"), Write(text="world", label="b")
     run(source, a=a, b=b)
-    Path(source, f".marin/records/{a.identity}.json").write_text("{")
+    Path(source, end_name(a.identity, 1)).write_text("{")
     with pytest.raises(CorruptRecord, match=a.identity):
         mirrored(source, target, "a")
     plan = plan_mirroring(Store(source), Store(target), ["b"])

@@ -141,7 +141,7 @@ class _Child:
         return Outcome(ending=Ending.FAILED, error=f"the process that made it ended with {how}{advice}")
 
     def stop(self, *, at_work: bool) -> None:
-        """End the child. at_work: let it give back its lease first, however long that takes."""
+        """End the child. at_work: let it give back its attempt first, however long that takes."""
         if at_work:
             self.process.send_signal(SIGNALS.number)  # a terminal has sent it too; the child heeds only the first
         self._to_send.put(None)
@@ -207,7 +207,7 @@ def serve(number: int, parent: int) -> None:
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(line_buffering=True, errors="backslashreplace")  # pyright: ignore
     jobs = Connection(number)
-    with suppress(EOFError, KeyboardInterrupt):  # the attempt has given back its lease
+    with suppress(EOFError, KeyboardInterrupt):  # the attempt has been given back
         sys.argv[:], parcels = jobs.recv()
         unpacked = Unpacked(parcels)
         while (job := jobs.recv()) is not None:

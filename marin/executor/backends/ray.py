@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from marin.errors import CorruptRecord, MarinError
+from marin.errors import MarinError
 from marin.executor.attempt import attempt
 from marin.executor.backends.backend import Watcher
 from marin.executor.backends.cluster import Cluster, join, named_cluster, start_private
@@ -33,14 +33,13 @@ from marin.fingerprint.observation.observation import Observation, Scope
 from marin.fingerprint.observation.start import remember_start
 from marin.fingerprint.of_step import executed
 from marin.steps.step import ExecutorStep
-from marin.store.layout import lease_name
-from marin.store.lease import LOOK_SECONDS, State, parse_lease
+from marin.store.ends import LOOK_SECONDS, Claim, read_claims
 from marin.store.store import open_store
 
 CRASH_RETRIES = 3
 MAP_RETRIES = 2  # of an item whose worker died
 WAITING = 4096  # items of one map that Ray knows at a time
-LOOK_AT, REMOTE_LOOK_SECONDS = 64, 2.0  # leases at a time, and seconds between looks if each look costs a request
+LOOK_AT, REMOTE_LOOK_SECONDS = 64, 2.0  # claims at a time, and seconds between looks if each look costs a request
 STOP_SECONDS = 5.0  # for steps to react to the signal to stop
 SAVE_SECONDS = 20.0  # for trainings to save; a cluster commonly gives a process 30 after SIGTERM
 
@@ -52,7 +51,7 @@ class RayBackend:
     in RAY_ADDRESS, or a private one. on_message: told where the dashboard is.
 
     A worker that dies (out of memory, killed) is not the step's failure. The attempt is repeated up to CRASH_RETRIES
-    times, and takes over the dead attempt's lease. If the worker's machine is gone, the attempt was preempted, which
+    times, and takes over from the dead attempt. If the worker's machine is gone, the attempt was preempted, which
     does not count.
     """
 
@@ -161,7 +160,7 @@ class RayBackend:
         return ended
 
     def _look_for_attempts(self) -> None:
-        """Report attempts that have begun, which is when they take their lease. Looks at some jobs in turn."""
+        """Report attempts that have begun, which is when they have their claim. Looks at some jobs in turn."""
         if time.monotonic() < self.next_look:
             return
         waiting = set(map(id, self.running.values()))
@@ -171,9 +170,10 @@ class RayBackend:
             return
         objects = open_store(looked_at[0].prefix).objects
         self.next_look = time.monotonic() + (REMOTE_LOOK_SECONDS if objects.is_remote else LOOK_SECONDS)
-        leases = objects.read_many([lease_name(job.step.identity) for job in looked_at])
+        claims = _claims(looked_at)
         for job in looked_at:
-            if _has_begun(job, leases.get(lease_name(job.step.identity))):
+            claim = claims.get(job.step.identity)
+            if claim is not None and not job.is_dead(claim):
                 self.watcher.began(job)
             else:
                 self.queue.append(job)
@@ -192,7 +192,7 @@ class RayBackend:
         self.crashed.clear()
         self.preempted.clear()
         if references and ray.is_initialized():
-            # First like Ctrl-C, so that attempts give back their leases: other hosts cannot see that workers are gone.
+            # First like Ctrl-C, so that attempts end their claims: other hosts cannot see that workers are gone.
             for reference in references:
                 ray.cancel(reference)
             _, deaf = ray.wait(references, num_returns=len(references), timeout=STOP_SECONDS)
@@ -213,24 +213,16 @@ class RayBackend:
         import ray
 
         jobs = list(self.running.values())
-        leases = open_store(jobs[0].prefix).objects.read_many([lease_name(job.step.identity) for job in jobs])
-        for name, content in leases.items():
-            with suppress(CorruptRecord, ProcessLookupError):
-                lease = parse_lease(content, name)
-                if lease.state is State.HELD and lease.holder.is_here():
-                    os.kill(lease.holder.pid, signal.SIGTERM)
+        for claim in _claims(jobs).values():
+            with suppress(ProcessLookupError):
+                if claim.holder.is_here():
+                    os.kill(claim.holder.pid, signal.SIGTERM)
         return ray.wait(references, num_returns=len(references), timeout=SAVE_SECONDS)[1]
 
 
-def _has_begun(job: Job, lease: bytes | None) -> bool:
-    """Return whether the attempt holds its lease. A dead holder's lease does not count."""
-    if not lease:
-        return False
-    try:
-        held = parse_lease(lease, lease_name(job.step.identity))
-    except CorruptRecord:  # the attempt will report it
-        return False
-    return held.state is State.HELD and not job.may_take_over(held)
+def _claims(jobs: Sequence[Job]) -> dict[str, Claim]:
+    """Return the claims of attempts at these jobs' steps that have no end, by identity."""
+    return read_claims(open_store(jobs[0].prefix).objects, {job.step.identity: job.after for job in jobs})
 
 
 _unpacked: dict[Any, Unpacked] = {}  # one entry: a worker belongs to one driver

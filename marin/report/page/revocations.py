@@ -81,20 +81,18 @@ def stamp_pages(store: Store, names: Iterable[str] | None = None) -> list[str]:
 
 
 def _stamp(store: Store, name: str, taint: Taint) -> bool:
-    while True:
-        page = store.objects.read(name)
-        if page is None:
-            return False
-        outputs = _SHOWN.search(page)
-        if outputs is None or not _BANNER.search(page):
-            return False  # written before pages had banners; the next run replaces it
-        banner = _banner(json.loads(outputs.group(1)), taint)
-        place = f"<!-- revoked -->{banner}<!-- /revoked -->".encode(errors="backslashreplace")
-        new = _BANNER.sub(lambda _, place=place: place, page, count=1)
-        if new == page:
-            return False
-        if store.objects.compare_and_swap(name, page, new):
-            return True
+    """Put the right banner on a page. A run that writes the page at the same moment may lose it until its next run."""
+    page = store.objects.read(name)
+    outputs = _SHOWN.search(page) if page is not None else None
+    if page is None or outputs is None or not _BANNER.search(page):
+        return False  # written before pages had banners; the next run replaces it
+    banner = _banner(json.loads(outputs.group(1)), taint)
+    place = f"<!-- revoked -->{banner}<!-- /revoked -->".encode(errors="backslashreplace")
+    new = _BANNER.sub(lambda _: place, page, count=1)
+    if new == page:
+        return False
+    store.objects.write(name, new)
+    return True
 
 
 def _banner(shown: dict[str, Any], taint: Taint) -> str:

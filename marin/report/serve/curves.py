@@ -13,7 +13,6 @@ from marin.report.page import figures
 from marin.report.serve.looked import StoreView
 from marin.store.attempts import parse_attempt
 from marin.store.layout import state_name
-from marin.store.lease import State
 from marin.store.lineage import output_of
 from marin.training.metrics import METRICS, parse_metrics
 
@@ -42,11 +41,11 @@ def trainings(looked: StoreView) -> list[Training]:
     their own.
     """
     inventory, found = looked.inventory, list[Training]()
-    for identity, lease in inventory.leases.items():
-        attempt, folder = parse_attempt(lease.attempt), state_name(identity)
-        if lease.state is State.HELD and attempt is not None and METRICS in looked.store.objects.list(folder):
-            state = "its process is gone" if lease.holder.is_gone() else f"running {lease.progress}"
-            found.append(Training(identity, attempt.name, state, lease.since, folder, []))
+    for identity, claim in inventory.claims.items():
+        attempt, folder = parse_attempt(claim.attempt), state_name(identity)
+        if attempt is not None and METRICS in looked.store.objects.list(folder):
+            state = "its process is gone" if claim.holder.is_gone() else f"running {claim.progress}"
+            found.append(Training(identity, attempt.name, state, claim.since, folder, []))
     running = {each.identity for each in found}
     records = [each for each in inventory.newest_first() if each.kind == CHECKPOINT and each.identity not in running]
     warnings = looked.warnings(records)

@@ -12,6 +12,7 @@ from marin.report.history import PastRun, experiment_of, past_runs, run_names, s
 from marin.report.serve.looked import StoreView
 from marin.store.layout import PAGES, slug
 from marin.store.lineage import output_of
+from marin.store.objects.stored import Stat
 from marin.store.store import Store
 
 RUNS, STEPS, OUTPUTS = 20, 500, 100  # of one page
@@ -30,7 +31,7 @@ def home(looked: StoreView) -> dict[str, Any]:
     )
     experiments = sorted({*last, *counts} - {""}, key=lambda name: last.get(name, ""), reverse=True)
     pages = pages_of(looked, experiments)
-    versions = looked.store.objects.list_versions(PAGES)
+    stats = looked.store.objects.stats(PAGES)
     how_often = Counter(map(experiment_of, names))
     return {
         "experiments": [
@@ -40,7 +41,7 @@ def home(looked: StoreView) -> dict[str, Any]:
                 "last": runs.get(last.get(name, "")),
                 "outputs": counts[name],
                 "untrusted": untrusted[name],
-                "pages": {page: _answer(looked.store, page, versions[page]) for page in pages[name]},
+                "pages": {page: _answer(looked.store, page, stats[page]) for page in pages[name]},
             }
             for name in experiments
         ],
@@ -63,8 +64,8 @@ def pages_of(looked: StoreView, experiments: list[str]) -> dict[str, list[str]]:
 
 
 @lru_cache(maxsize=1000)
-def _answer(store: Store, page: str, version: str) -> str:
-    """Return a page's answer. version: of its bytes, so that each version is read once."""
+def _answer(store: Store, page: str, stat: Stat) -> str:
+    """Return a page's answer. stat: of its bytes, so that each version is read once."""
     content = store.objects.read(f"{PAGES}/{page}") or b""
     found = re.search(rb'<meta name="marin-answer" content="([^"]*)">', content)
     return unescape(found[1].decode(errors="replace")) if found else ""

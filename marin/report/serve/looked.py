@@ -29,7 +29,7 @@ class StoreView:
         began = time.monotonic()
         self.when = time.strftime("%H:%M:%S")
         self.store = store
-        self.inventory = Inventory(store, every_lease=not store.objects.is_remote)
+        self.inventory = Inventory(store)
         self.lineage = lineage_of(self.inventory)
         self._claims, self._lock = StoreClaims(store, self.lineage, revoked(store)), threading.Lock()
         self.until = time.monotonic() + max(STALE_SECONDS, STALE_SHARE * (time.monotonic() - began))
@@ -57,7 +57,7 @@ class StoreView:
             raise UnknownStep(f"{identity[:80]!r} is not an identity; give at least {SHORTEST} digits of one, 0-9a-f")
         former = {output.identity: record for output, record in self.lineage.records.items()}
         records = {**former, **self.inventory.records}
-        known = records.keys() | self.inventory.leased | self.inventory.damage.keys()
+        known = records.keys() | self.inventory.known | self.inventory.damage.keys()
         found = sorted(each for each in known if each.startswith(identity))
         if len(found) != 1:
             advice = "give more digits" if found else "see the list of outputs"

@@ -15,7 +15,7 @@ from marin.errors import BadName
 from marin.store.files.local import OWN, FileStamp, file_stamps, files_below, folder_stamp
 
 if TYPE_CHECKING:
-    from marin.store.objects.conditional import Stored
+    from marin.store.objects.stored import Stored
 
 LONGEST_PART, LONGEST_NAME = 255, 900  # bytes: the limit of disks for a part; a little below the limit of object stores
 _PLAIN = re.compile(r"(?:[A-Za-z0-9_-][A-Za-z0-9._-]*/)*[A-Za-z0-9_-][A-Za-z0-9._-]*")  # nearly every name matches
@@ -97,7 +97,7 @@ class Directory:
 
     def listing(self) -> dict[str, Stored]:
         """Return the files of ``names``, each with its size and the store's own checksum. Takes one listing."""
-        from marin.store.objects.conditional import Stored
+        from marin.store.objects.stored import Stored
 
         if self.is_local:
             found = sorted(files_below(self.url), key=lambda stored: stored[0])

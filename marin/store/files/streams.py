@@ -14,7 +14,7 @@ from typing import IO, Any
 from marin.errors import StoreError
 from marin.store.files import transfer, written
 from marin.store.files.written import Written
-from marin.store.objects.answers import answered, no_bucket
+from marin.store.objects.clients import asking
 
 READ_BLOCK = 8 << 20  # bytes fetched at a time, and ahead
 WRITE_BLOCK = 16 << 20  # a smaller file is sent in one call, a larger one in parts of this size
@@ -47,8 +47,8 @@ class RemoteReader(io.RawIOBase):
     def __init__(self, url: str) -> None:
         super().__init__()
         self.url = url
-        with answered(url, "read"):
-            self._stream = transfer.open_stream(url, "rb", READ_BLOCK)
+        with asking(url, "read", may_be_absent=True) as (files, path):
+            self._stream = files.open(path, "rb", block_size=READ_BLOCK)
 
     def readable(self) -> bool:
         return True
@@ -57,7 +57,7 @@ class RemoteReader(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int:
-        with answered(self.url, "read"):
+        with asking(self.url, "read", may_be_absent=True):
             return self._stream.readinto(buffer)
 
     def seek(self, offset: int, whence: int = 0) -> int:
@@ -99,9 +99,9 @@ class RemoteWriter(io.BufferedIOBase):
         if self._stream is None and len(self._small) + view.nbytes < WRITE_BLOCK:
             self._small += view
             return view.nbytes
-        with self._sending():
+        with asking(self.url, "write") as (files, path):
             if self._stream is None:
-                self._stream = transfer.open_stream(self.url, "wb", WRITE_BLOCK)
+                self._stream = files.open(path, "wb", block_size=WRITE_BLOCK)
                 self._stream.write(bytes(self._small))
                 self._small.clear()
             self._stream.write(view)
@@ -115,7 +115,7 @@ class RemoteWriter(io.BufferedIOBase):
         if self._stream is None:
             transfer.write(self.url, bytes(self._small))
         else:
-            with self._sending():
+            with asking(self.url, "write"):
                 self._stream.close()
             stored = transfer.info(self.url)
         sent = Written(size=self._size, sha256=self._sha256.hexdigest(), md5=self._md5.hexdigest(), stored=stored)
@@ -130,11 +130,3 @@ class RemoteWriter(io.BufferedIOBase):
             with contextlib.suppress(Exception):  # the sent parts never appear, and the store drops them later
                 stream.discard()
             stream.closed = True  # an open stream sends its buffer when it is collected
-
-    @contextmanager
-    def _sending(self) -> Generator[None]:
-        try:
-            with answered(self.url, "write"):
-                yield
-        except FileNotFoundError as error:
-            raise no_bucket(self.url) from error

@@ -4,43 +4,40 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
-from marin.store.objects.answers import answered, no_bucket
-from marin.store.objects.clients import REMOTE, ask, client, path_of, scheme_of
-from marin.store.objects.conditional import Stored
+from marin.store.objects import listing
+from marin.store.objects.clients import REMOTE, asking, path_of, read_at_once, scheme_of, send
+from marin.store.objects.stored import Stored, stored_of
 
 AT_A_TIME = 8  # files of one directory that are moved side by side
 
 
 def walk(url: str) -> dict[str, Stored]:
     """Return every file below, by its relative name, with one listing. Empty if nothing is there."""
-    return ask(url, "list", "walk")
+    return {name: stored for name, stored in listing.below(url, deep=True).items() if stored is not None}
 
 
 def info(url: str) -> Stored:
     """Return a file's size, checksum and time. Raises FileNotFoundError."""
-    return ask(url, "read", "info")
+    with asking(url, "read", may_be_absent=True) as (files, path):
+        entry = files.info(path)
+        if entry["type"] != "file":
+            raise FileNotFoundError(url)
+        return stored_of(entry)
 
 
 def exists(url: str) -> bool:
     """Is there such a file, or any file below this URL?"""
-    with contextlib.suppress(FileNotFoundError):
-        info(url)
-        return True
-    return ask(url, "list", "any_below")
+    return listing.exists(url)
 
 
 def read(url: str) -> bytes:
     """Return a file's content. Raises FileNotFoundError."""
-    there = ask(url, "read", "get")
-    if there is None:
-        raise FileNotFoundError(f"{url} does not exist")
-    return there.content
+    with asking(url, "read", may_be_absent=True) as (files, path):
+        return files.cat_file(path)
 
 
 def read_ranges(url: str, ranges: list[tuple[int, int]]) -> list[bytes]:
@@ -48,53 +45,46 @@ def read_ranges(url: str, ranges: list[tuple[int, int]]) -> list[bytes]:
 
     Raises FileNotFoundError.
     """
-    if not ranges:
-        return []
-    files, path = client(scheme_of(url)), path_of(url)
-    with answered(url, "read"):
-        starts, stops = [list(ends) for ends in zip(*ranges, strict=True)]
-        found = files.cat_ranges([path] * len(ranges), starts, stops, on_error="raise")
-        for each in found:  # asynchronous clients return errors instead of raising them
-            if isinstance(each, BaseException):
-                raise each
-        return found
+    path = path_of(url)
+    found: list[bytes] = []
+    for got in read_at_once(url, [(path, start, stop) for start, stop in ranges]):
+        if isinstance(got, Exception):
+            with asking(url, "read", may_be_absent=True):
+                raise got
+        found.append(got)
+    return found
 
 
 def write(url: str, content: bytes) -> None:
-    ask(url, "write", "put", content, None)
+    send(url, content)
 
 
 def remove(url: str) -> None:
     """Delete every file below, if there is any."""
     if names := list(walk(url)):
-        ask(url, "delete", "remove", names)
+        listing.remove(url, names)
 
 
 def copy(source: str, target: str) -> None:
     """Copy a file within one store. The bytes do not pass through this machine. Raises FileNotFoundError."""
-    with answered(target, "write"):
-        client(scheme_of(source)).cp_file(path_of(source), path_of(target))
+    try:
+        with asking(target, "write", may_be_absent=True) as (files, path):
+            files.cp_file(path_of(source), path)
+    except FileNotFoundError as error:
+        raise FileNotFoundError(f"{source} does not exist") from error
 
 
 def upload(path: Path, url: str) -> None:
     if scheme_of(url) not in REMOTE:
         return write(url, path.read_bytes())
-    with answered(url, "write"):
-        try:
-            client(scheme_of(url)).put_file(str(path), path_of(url))
-        except FileNotFoundError as error:
-            raise no_bucket(url) from error
+    with asking(url, "write") as (files, target):
+        files.put_file(str(path), target)
 
 
 def download(url: str, path: Path) -> None:
     """Download a file. Raises FileNotFoundError."""
-    with answered(url, "read"):
-        client(scheme_of(url)).get_file(path_of(url), str(path))
-
-
-def open_stream(url: str, mode: str, block_bytes: int) -> Any:
-    """Open the client's own file object, for reads of ranges or writes in parts. Raises FileNotFoundError."""
-    return client(scheme_of(url)).open(path_of(url), mode, block_size=block_bytes)
+    with asking(url, "read", may_be_absent=True) as (files, source):
+        files.get_file(source, str(path))
 
 
 def side_by_side[T, R](work: Callable[[T], R], items: Iterable[T]) -> list[R]:

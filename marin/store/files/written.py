@@ -6,7 +6,7 @@ import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from marin.store.objects.conditional import Stored
+from marin.store.objects.stored import Stored
 
 
 @dataclass(frozen=True)

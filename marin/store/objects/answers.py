@@ -11,7 +11,6 @@ from contextlib import contextmanager
 from typing import Any
 
 from marin.errors import BadPrefix, MarinError, StoreError, StoreFull
-from marin.store.objects.conditional import PreconditionFailed
 
 logger = logging.getLogger(__name__)
 REFUSED = {"AccessDenied", "InvalidAccessKeyId", "SignatureDoesNotMatch", "ExpiredToken", "401", "403"}
@@ -24,15 +23,15 @@ CREDENTIALS = {
 
 @contextmanager
 def answered(url: str, doing: str) -> Generator[None]:
-    """Turn the client's errors into store errors. doing: "read", "write", "list" or "delete".
+    """Turn the client's errors into store errors. doing: "read", "write", "list", "delete" or "describe".
 
-    A missing object and a refused condition pass unchanged: only the caller knows what they mean.
+    A missing object passes unchanged: only the caller knows what it means.
     """
     began = time.monotonic()
     try:
         yield
         logger.debug("%s %s: %.3f s", doing, url, time.monotonic() - began)
-    except (MarinError, FileNotFoundError, PreconditionFailed):
+    except (MarinError, FileNotFoundError):
         raise
     except Exception as error:
         logger.info("%s %s: %r after %.3f s", doing, url, error, time.monotonic() - began)

@@ -11,20 +11,68 @@ from __future__ import annotations
 import logging
 import os
 import threading
-from collections.abc import Coroutine
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from marin.errors import BadPrefix, missing_dependency
-from marin.store.objects.answers import answered, no_bucket
-from marin.store.objects.conditional import StoreCalls
-from marin.store.objects.plain import PlainCalls
+from marin.store.objects.answers import answered, code_of, no_bucket
 
 REMOTE = ("gs", "s3")
 CONNECT_SECONDS, ANSWER_SECONDS = 10, 60
-IN_FLIGHT = 64  # concurrent calls of one read_many or one transfer
+IN_FLIGHT = 64  # concurrent reads of one call
+TAKEN = {"PreconditionFailed", "412", "ConditionalRequestConflict", "409"}  # S3: there is one, or somebody creates one
+# gcsfs sends a small object between bare newlines and this mark. Google may take the mark, or a carriage return before
+# it, for the end of the content. A chunk as large as the content is sent alone, in a second request.
+FRAME = b"\n--==0=="
 
-_lock = threading.Lock()
+# By process. A forked process keeps its parent's clients, unused: to drop one would close the parent's connections.
 _clients: dict[tuple[int, str], Any] = {}
+_used: set[tuple[int, str]] = set()  # clients that have had an answer
+_locks: dict[int, threading.RLock] = {}  # a thread of the parent may hold the parent's lock for ever
+
+
+@contextmanager
+def asking(url: str, doing: str, *, may_be_absent: bool = False) -> Generator[tuple[Any, str]]:
+    """Lend the client of a URL, and the URL's path as the client writes it, for one call.
+
+    Turns the client's errors into store errors. doing: see ``answered``. may_be_absent: the object may be missing, and
+    not only its bucket. Raises BadPrefix for a missing bucket, FileNotFoundError for a missing object.
+    """
+    with answered(url, doing), _in_turn(scheme_of(url)):
+        try:
+            yield client(scheme_of(url)), path_of(url)
+        except FileNotFoundError as error:
+            if may_be_absent and code_of(error) != "NoSuchBucket":
+                raise FileNotFoundError(f"{url} does not exist") from error
+            raise no_bucket(url) from error
+
+
+def read_at_once(url: str, ranges: Sequence[tuple[str, int | None, int | None]]) -> list[bytes | Exception]:
+    """Read many (path, start, stop) of one store side by side, in their order. An error stands in for its content."""
+    alone = 0 if (os.getpid(), scheme_of(url)) in _used else 1  # the first call of a process: see _in_turn
+    found: list[bytes | Exception] = []
+    for part in (ranges[:alone], ranges[alone:]):
+        if part:
+            paths, starts, stops = (list(column) for column in zip(*part, strict=True))
+            with asking(url, "read", may_be_absent=True) as (files, _):
+                found += files.cat_ranges(paths, starts, stops, on_error="return", batch_size=IN_FLIGHT)
+    return found
+
+
+def send(url: str, content: bytes, *, only_if_absent: bool = False) -> bool:
+    """Write an object in one call. Return False if it was to be created (``only_if_absent``) and there may be one."""
+    options: dict[str, Any] = {"mode": "create"} if only_if_absent else {}
+    if scheme_of(url) == "gs" and (content.endswith(b"\r") or FRAME in content):
+        options["chunksize"] = len(content)
+    with asking(url, "write") as (files, path):
+        try:
+            files.pipe_file(path, content, **options)
+        except OSError as error:
+            if only_if_absent and (isinstance(error, FileExistsError) or code_of(error) in TAKEN):
+                return False
+            raise
+    return True
 
 
 def scheme_of(url: str) -> str:
@@ -34,7 +82,13 @@ def scheme_of(url: str) -> str:
 def path_of(url: str) -> str:
     """Return the path of a URL as the client of its scheme writes it."""
     scheme, _, rest = url.partition("://")
-    return rest.rstrip("/") if scheme in REMOTE else client(scheme)._strip_protocol(url).rstrip("/")
+    if scheme in REMOTE:
+        return rest.rstrip("/")
+    if scheme == "memory":
+        return f"/{rest.strip('/')}"
+    import fsspec
+
+    return fsspec.url_to_fs(url)[1].rstrip("/")
 
 
 def client(scheme: str) -> Any:
@@ -43,50 +97,34 @@ def client(scheme: str) -> Any:
     Raises MissingDependency, or BadPrefix if the client cannot be set up.
     """
     key = os.getpid(), scheme
-    found = _clients.get(key)
-    if found is None:
-        with _lock:
-            found = _clients.get(key) or _make(scheme)
-            _clients[key] = found
-    return found
+    if key not in _clients:
+        with _lock():
+            if key not in _clients:
+                _clients[key] = _make(scheme)
+    return _clients[key]
 
 
-def calls(scheme: str) -> StoreCalls:
-    """Return the client of a scheme as single calls on its event loop."""
-    if scheme == "gs":
-        from marin.store.objects.gcs import GoogleCalls
+@contextmanager
+def _in_turn(scheme: str) -> Generator[None]:
+    """Let the first call of a process end before the others start.
 
-        return GoogleCalls(client(scheme))
-    if scheme == "s3":
-        from marin.store.objects.s3 import AmazonCalls
-
-        return AmazonCalls(client(scheme))
-    return PlainCalls(client(scheme))
-
-
-def on_loop[T](work: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine on the clients' event loop, in the loop's own thread, and return its result."""
-    from fsspec.asyn import get_loop, sync
-
-    async def awaited() -> T:
-        return await work
-
-    return sync(get_loop(), awaited)  # pyright: ignore[reportReturnType]
-
-
-def ask(url: str, doing: str, call: str, *arguments: Any) -> Any:
-    """Make one call of ``StoreCalls``, or a bucket's ``location``, for a URL. doing: see ``answered``.
-
-    Raises BadPrefix for a missing bucket.
+    s3fs 2026.2 makes a client for each call that starts before the first answer, at 4 MB and a third of a second each
+    (its issue 1019).
     """
-    store, path = calls(scheme_of(url)), path_of(url)
-    with answered(url, doing):
-        try:
-            return on_loop(getattr(store, call)(path, *arguments))
-        except FileNotFoundError as error:
-            if call == "info":
-                raise
-            raise no_bucket(url) from error
+    key = os.getpid(), scheme
+    if key not in _used:
+        with _lock():
+            if key not in _used:
+                try:
+                    yield
+                finally:
+                    _used.add(key)
+                return
+    yield
+
+
+def _lock() -> threading.RLock:
+    return _locks.setdefault(os.getpid(), threading.RLock())
 
 
 def _make(scheme: str) -> Any:
@@ -121,17 +159,16 @@ def _google() -> Any:
 
 
 def _amazon() -> Any:
+    import fsspec
     import s3fs.core
     from fsspec.config import conf
-
-    from marin.store.objects.s3 import OneClient
 
     given = dict(conf.get("s3", {}))
     settings: dict[str, Any] = {"max_pool_connections": 2 * IN_FLIGHT}
     if "AWS_MAX_ATTEMPTS" not in os.environ and "AWS_RETRY_MODE" not in os.environ:
         settings["retries"] = {"mode": "standard", "max_attempts": 3}
     settings |= given.pop("config_kwargs", {})
-    files = OneClient(use_listings_cache=False, config_kwargs=settings, **given)
+    files = fsspec.filesystem("s3", use_listings_cache=False, config_kwargs=settings, **given)
     files.retries = 8  # s3fs's own retries, around botocore's: up to half a minute in all
     s3fs.core.set_custom_error_handler(_is_passing)
     return files

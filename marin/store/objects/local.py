@@ -2,34 +2,31 @@
 
 from __future__ import annotations
 
-import fcntl
+import errno
 import functools
 import itertools
 import os
 import stat
-import time
 import uuid
-from collections.abc import Generator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
-from marin.errors import BadPrefix, StoreError
-from marin.store.layout import LOCKS
+from marin.errors import BadPrefix
 from marin.store.objects.errors import control_errors
+from marin.store.objects.stored import Stat
 
 CHUNK = 1 << 16
-LOCK_STRIPES = 64
 WRITE_TRIES = 4
-LOCK_SECONDS = 30
 SHARED = stat.S_ISGID | stat.S_IWGRP
+NO_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK}  # answers of disks without hard links
 MANY = 64  # files: syncing more files one by one costs more than syncing the machine
-
 
 _written = itertools.count()
 
 
 class LocalObjects:
-    """The control files of a store in a local folder. Conditional replacement takes a file lock, striped by name."""
+    """The control files of a store in a local folder. The folder's disk needs hard links: see ``create``."""
 
     is_remote = False
 
@@ -61,40 +58,30 @@ class LocalObjects:
                 found[name] = content
         return found
 
-    def write(self, name: str, content: bytes, *, lasting: bool = False) -> None:
-        """Create or replace a file. lasting: a power cut leaves the old or the new content, never a part."""
+    def write(self, name: str, content: bytes) -> None:
         target = self._below + name
-        folder, _, last = target.rpartition("/")
-        temporary = (
-            f"{folder}/.{last}.{_unique(os.getpid())}{next(_written):x}" if content else target
-        )  # an empty file cannot be half written
-        tries = WRITE_TRIES
-        while True:
-            tries -= 1
-            try:
-                _write(temporary, content, sync=lasting)
-                if temporary != target:
-                    os.replace(temporary, target)
-                return
-            except OSError as error:
-                if isinstance(error, FileNotFoundError) and tries:
-                    with control_errors(Path(folder)):
-                        os.makedirs(folder, exist_ok=True)
-                    continue  # a new folder; or gc deleted the half-written file of a machine that slept for a day
-                if temporary != target:
-                    with suppress(OSError):
-                        os.unlink(temporary)  # a half-written file would keep a full disk full
-                with control_errors(Path(target)):
-                    raise error
+        try:
+            if content:
+                _place(target, content, os.replace)
+            else:  # an empty file cannot be half written
+                _in_folder(target, lambda: _write(target, content))
+        except OSError as error:
+            with control_errors(Path(target)):
+                raise error
 
-    def compare_and_swap(self, name: str, old: bytes | None, new: bytes, *, lasting: bool = False) -> bool:
-        with self._locked(name):
-            if self.read(name) != old:
+    def create(self, name: str, content: bytes, *, lasting: bool = False) -> bool:
+        target = self._below + name
+        try:
+            _place(target, content, _link, sync=lasting)
+        except FileExistsError:
+            if self.read(name) != content:
                 return False
-            self.write(name, new, lasting=lasting)
-            if lasting:
-                self.make_durable([name])
-            return True
+        except OSError as error:
+            with control_errors(Path(target)):
+                raise error
+        if lasting:
+            self.make_durable([name])
+        return True
 
     def remove(self, names: Sequence[str]) -> None:
         for name in names:
@@ -151,51 +138,19 @@ class LocalObjects:
             with control_errors(self.root / folder):
                 raise error
 
-    def list_versions(self, folder: str) -> dict[str, str]:
-        found: dict[str, str] = {}
+    def stats(self, folder: str) -> dict[str, Stat]:
+        found: dict[str, Stat] = {}
         with control_errors(self.root / folder):
             try:
-                entries = [entry for entry in os.scandir(self.root / folder) if not entry.name.startswith(".")]
+                entries = [entry for entry in os.scandir(self._below + folder) if not entry.name.startswith(".")]
             except FileNotFoundError:
                 return {}
             for entry in entries:
                 with suppress(FileNotFoundError):  # deleted meanwhile
-                    found[entry.name] = "" if entry.is_dir() else _stamp(entry.stat())
+                    status = entry.stat()
+                    if not stat.S_ISDIR(status.st_mode):
+                        found[entry.name] = Stat(status.st_size, status.st_mtime)
         return found
-
-    @contextmanager
-    def _locked(self, name: str) -> Generator[None]:
-        stripe = f"{self._below}{LOCKS}/{sum(name.encode()) % LOCK_STRIPES:02d}"
-        try:
-            try:
-                handle = os.open(stripe, os.O_RDWR | os.O_CREAT, 0o666)
-            except FileNotFoundError:
-                os.makedirs(os.path.dirname(stripe), exist_ok=True)
-                handle = os.open(stripe, os.O_RDWR | os.O_CREAT, 0o666)
-        except OSError as error:
-            with control_errors(Path(stripe)):
-                raise error
-        try:
-            self._wait_for_lock(handle, stripe)
-            yield
-        finally:
-            os.close(handle)
-
-    def _wait_for_lock(self, handle: int, stripe: str) -> None:
-        """Wait for a lock. Holders keep it for less than a millisecond, unless a holder was stopped just then."""
-        limit = time.monotonic() + LOCK_SECONDS
-        pause = 0.0005
-        while True:
-            try:
-                return fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                if time.monotonic() > limit:
-                    raise StoreError(
-                        f"{stripe} has been locked for {LOCK_SECONDS} seconds: a process that uses this store is "
-                        "stopped, or its disk hangs. Find it with lsof or lslocks, then resume or kill it"
-                    ) from None
-            time.sleep(pause)
-            pause = min(2 * pause, 0.05)
 
 
 def _share_with_group(folder: Path) -> None:
@@ -225,6 +180,51 @@ def _content(path: str) -> bytes:
         os.close(handle)
 
 
+def _place(target: str, content: bytes, place: Callable[[str, str], None], *, sync: bool = False) -> None:
+    """Write a file beside the target, and let ``place`` give it the target's name."""
+    folder, _, last = target.rpartition("/")
+    temporary = f"{folder}/.{last}.{_unique(os.getpid())}{next(_written):x}"
+
+    def attempt() -> None:
+        _write(temporary, content, sync=sync)
+        place(temporary, target)
+
+    try:
+        _in_folder(target, attempt)
+    except OSError:
+        with suppress(OSError):
+            os.unlink(temporary)  # a half-written file would keep a full disk full
+        raise
+
+
+def _in_folder(target: str, attempt: Callable[[], None]) -> None:
+    """Run an attempt to write the target. If its folder is missing, make the folder and try again."""
+    folder = os.path.dirname(target)
+    for _ in range(WRITE_TRIES - 1):
+        try:
+            return attempt()
+        except FileNotFoundError:  # a new folder; or gc deleted the half-written file of a machine that slept for a day
+            with control_errors(Path(folder)):
+                os.makedirs(folder, exist_ok=True)
+    attempt()
+
+
+def _link(temporary: str, target: str) -> None:
+    """Give a file its name unless the name is taken. Raises FileExistsError, or BadPrefix if the disk has no links."""
+    try:
+        os.link(temporary, target)
+    except OSError as error:
+        if error.errno not in NO_LINKS:
+            raise
+        raise BadPrefix(
+            f"{target}: this disk has no hard links ({error.strerror}), so it cannot let just one of several drivers "
+            "commit. Put the store on another disk, or on gs:// or s3://"
+        ) from error
+    finally:
+        with suppress(OSError):
+            os.unlink(temporary)
+
+
 def _write(path: str, content: bytes, how: int = os.O_TRUNC, *, sync: bool = False) -> None:
     """Write all of the content, or raise OSError."""
     handle = os.open(path, os.O_WRONLY | os.O_CREAT | how, 0o666)
@@ -236,8 +236,3 @@ def _write(path: str, content: bytes, how: int = os.O_TRUNC, *, sync: bool = Fal
             os.fsync(handle)
     finally:
         os.close(handle)
-
-
-def _stamp(status: os.stat_result) -> str:
-    """Return a version of a file. Every write makes a new file, so the inode alone nearly always differs."""
-    return f"{status.st_ino}.{status.st_mtime_ns}.{status.st_size}"

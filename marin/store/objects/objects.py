@@ -1,6 +1,6 @@
-"""The small control files of a store: atomic writes, conditional replacement, one listing.
+"""The small control files of a store: atomic writes, exclusive creation, one listing.
 
-Records, leases, acceptances and events go through here; the bytes of outputs do not.
+Claims, ends, statements and events go through here; the bytes of outputs do not.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import Protocol
 
 from marin.errors import BadPrefix
 from marin.store.objects.local import LocalObjects
+from marin.store.objects.stored import Stat
 
 
 class Objects(Protocol):
@@ -33,15 +34,12 @@ class Objects(Protocol):
         """Create or replace an object. A reader sees the old or the new content, never a part."""
         ...
 
-    def compare_and_swap(self, name: str, old: bytes | None, new: bytes, *, lasting: bool = False) -> bool:
-        """Write ``new`` only if the object still holds ``old`` (None: only if absent). One of many racers wins.
+    def create(self, name: str, content: bytes, *, lasting: bool = False) -> bool:
+        """Create an object, whole or not at all. Of many racers exactly one gets True, and no call replaces an object.
 
-        lasting: a power cut leaves the old or the new content, and the new content once the call has returned.
+        Also returns True if the object already holds these very bytes: the answer to our first call was lost.
+        lasting: the object survives a power cut once the call has returned.
         """
-        ...
-
-    def list_versions(self, folder: str) -> dict[str, str]:
-        """Return the names of ``list``, each with a version that changes with the content ("" for a folder)."""
         ...
 
     def remove(self, names: Sequence[str]) -> None:
@@ -70,6 +68,10 @@ class Objects(Protocol):
 
     def list(self, folder: str) -> list[str]:
         """Return the names directly below a folder, sorted, without the folder; empty if it does not exist."""
+        ...
+
+    def stats(self, folder: str) -> dict[str, Stat]:
+        """Return the objects of ``list`` with their sizes and times, without folders. Takes one listing."""
         ...
 
 

@@ -1,22 +1,24 @@
-"""Control files on an object store: a change that must have one winner is conditional on the version that was read."""
+"""Control files on an object store, by the public calls of its fsspec client."""
+
+# pyright: basic
 
 from __future__ import annotations
 
 import contextlib
-from collections import OrderedDict
+import threading
 from collections.abc import Sequence
-from typing import NoReturn
 
 from marin.errors import BadPrefix, MarinError, StoreError
 from marin.store.layout import CONDITIONS
-from marin.store.objects.answers import answered, no_bucket
+from marin.store.objects import listing
 from marin.store.objects.appending import PART_BYTES, PartedLog, part_name, parts_from, sender
-from marin.store.objects.clients import IN_FLIGHT, REMOTE, ask, calls, on_loop, path_of
-from marin.store.objects.conditional import ABSENT, NEVER, Content, Listed, PreconditionFailed
+from marin.store.objects.clients import REMOTE, asking, path_of, read_at_once, send
+from marin.store.objects.stored import Stat
 
-REMEMBERED = 256  # versions of the objects that this process read or wrote last
-ATTEMPTS = 5  # at a conditional write that was refused although the object holds the expected content
-_honest: set[str] = set()  # prefixes whose store was seen, by this process, to honour conditions
+ATTEMPTS = 5  # to create an object that the store refuses to create although there is none
+CONDITION = {"gs": "ifGenerationMatch=0", "s3": "If-None-Match"}  # the servers' words for "only if there is none"
+_honest: set[str] = set()  # prefixes whose store was seen, by this process, to honour that condition
+_memory = threading.Lock()  # the memory of this process has no condition of its own
 
 
 class RemoteObjects:
@@ -31,75 +33,44 @@ class RemoteObjects:
         self.is_remote = self.scheme in REMOTE
         if not path.split("/")[0]:
             raise BadPrefix(f"{prefix}: names no bucket; wanted {self.scheme}://bucket/folder")
-        self._versions: OrderedDict[str, Content] = OrderedDict()
 
     def read(self, name: str) -> bytes | None:
-        there = self._get(name)
-        return None if there is None else there.content
+        with contextlib.suppress(FileNotFoundError), asking(self._url(name), "read", may_be_absent=True) as asked:
+            files, path = asked
+            return files.cat_file(path)
+        return None
 
     def read_many(self, names: Sequence[str]) -> dict[str, bytes]:
-        import asyncio
-
-        store = calls(self.scheme)
-
-        async def read_all() -> dict[str, bytes]:
-            places = asyncio.Semaphore(IN_FLIGHT)
-
-            async def read(name: str) -> tuple[str, Content | None]:
-                async with places:
-                    with answered(self._url(name), "read"):
-                        return name, await store.get(path_of(self._url(name)))
-
-            reads = [asyncio.ensure_future(read(name)) for name in dict.fromkeys(names)]
-            try:
-                found = await asyncio.gather(*reads)
-            finally:
-                for waiting in reads:
-                    waiting.cancel()
-            return {name: there.content for name, there in found if there is not None}
-
-        try:
-            return on_loop(read_all())
-        except FileNotFoundError as error:
-            raise no_bucket(self.prefix) from error
+        wanted = list(dict.fromkeys(names))
+        found: dict[str, bytes] = {}
+        contents = read_at_once(self.prefix, [(path_of(self._url(name)), None, None) for name in wanted])
+        for name, content in zip(wanted, contents, strict=True):
+            if isinstance(content, bytes):
+                found[name] = content
+                continue
+            with contextlib.suppress(FileNotFoundError), asking(self._url(name), "read", may_be_absent=True):
+                raise content
+        return found
 
     def write(self, name: str, content: bytes) -> None:
-        self._put(name, content, None)
+        send(self._url(name), content)
 
-    def compare_and_swap(self, name: str, old: bytes | None, new: bytes, *, lasting: bool = False) -> bool:
-        self._must_honour_conditions()
+    def create(self, name: str, content: bytes, *, lasting: bool = False) -> bool:
+        self._must_honour_the_condition()
         for _ in range(ATTEMPTS):
-            there = self._versions.get(name)
-            if there is None or there.content != old:
-                there = self._get(name)
-            if there is not None and there.content == new:
-                return True  # an earlier call of ours wrote it and the answer was lost: writers never write alike
-            if (there.content if there else None) != old:
-                return False
-            try:
-                self._put(name, new, there.version if there else ABSENT)
+            if self._created(name, content):
                 return True
-            except PreconditionFailed:
-                self._versions.pop(name, None)  # another writer was faster, or our own write's answer was lost
-            except BadPrefix:
-                raise
-            except StoreError:
-                self._versions.pop(name, None)
-                with contextlib.suppress(MarinError):
-                    after = self._get(name)
-                    if after is not None and after.content == new:
-                        return True
-                raise
+            there = self.read(name)
+            if there is not None:
+                return there == content
         raise StoreError(
-            f"{self.prefix}/{name}: the store refused a conditional write {ATTEMPTS} times although the object holds "
-            "the expected content; run again"
+            f"{self.prefix}/{name}: the store refused {ATTEMPTS} times to create this object although there is none; "
+            "run again"
         )
 
     def remove(self, names: Sequence[str]) -> None:
         if names:
-            ask(self.prefix, "delete", "remove", list(dict.fromkeys(names)))
-        for name in names:
-            self._versions.pop(name, None)
+            listing.remove(self.prefix, list(dict.fromkeys(names)))
 
     def make_durable(self, names: Sequence[str]) -> None:
         """Do nothing: an object store answers only when its content is safe."""
@@ -129,55 +100,44 @@ class RemoteObjects:
         return {name: log if len(log) < PART_BYTES else self.read_log(name) for name, log in logs.items()}
 
     def list(self, folder: str) -> list[str]:
-        return sorted(self.list_versions(folder))
+        return sorted(name for name in listing.below(self._url(folder), deep=False) if not name.startswith("."))
 
-    def list_versions(self, folder: str) -> dict[str, str]:
-        found: list[Listed] = ask(self._url(folder), "list", "list")
-        return {entry.name: entry.version for entry in found if entry.name and not entry.name.startswith(".")}
+    def stats(self, folder: str) -> dict[str, Stat]:
+        found = listing.below(self._url(folder), deep=False).items()
+        return {
+            name: Stat(stored.size, stored.modified)
+            for name, stored in found
+            if stored is not None and not name.startswith(".")
+        }
 
     def _url(self, name: str) -> str:
         return f"{self.prefix}/{name}".rstrip("/")
 
-    def _get(self, name: str) -> Content | None:
-        there: Content | None = ask(self._url(name), "read", "get")
-        self._remember(name, there)
-        return there
-
-    def _put(self, name: str, content: bytes, only_if: str | None) -> None:
-        version: str = ask(self._url(name), "write", "put", content, only_if)
-        self._remember(name, Content(content, version))
-
-    def _must_honour_conditions(self) -> None:
-        """Raise BadPrefix if the store replaces an object although the write's condition does not hold.
-
-        Each process asks once, with two calls that the store must refuse. The object for this test stays in the store.
-        """
-        if self.prefix in _honest:
-            return
-        absent, match = calls(self.scheme).conditions
-        if not self._is_refused(ABSENT) and not self._is_refused(ABSENT):  # the first call creates it
-            self._ignores(absent, "asked to only create it")
-        if not self._is_refused(NEVER):
-            self._ignores(match, "asked to replace a version that it never had")
-        _honest.add(self.prefix)
-
-    def _is_refused(self, only_if: str) -> bool:
+    def _created(self, name: str, content: bytes) -> bool:
+        """Create an object in one call. Return False if the store refused because there may be one already."""
         try:
-            self._put(CONDITIONS, b"every conditional write must be refused here\n", only_if)
-        except PreconditionFailed:
-            return True
-        return False
+            with contextlib.nullcontext() if self.is_remote else _memory:
+                return send(self._url(name), content, only_if_absent=True)
+        except BadPrefix:
+            raise
+        except StoreError:
+            with contextlib.suppress(MarinError):
+                if self.read(name) == content:
+                    return True  # only the answer was lost
+            raise
 
-    def _ignores(self, condition: str, asked: str) -> NoReturn:
+    def _must_honour_the_condition(self) -> None:
+        """Raise BadPrefix if the store replaces an object that it was asked only to create.
+
+        Each process asks once. The object for this test stays in the store.
+        """
+        if self.prefix in _honest or not self.is_remote:
+            return
+        for content in (b"created once\n", b"created again\n"):
+            if not send(self._url(CONDITIONS), content, only_if_absent=True):
+                _honest.add(self.prefix)
+                return
         raise BadPrefix(
-            f"{self.prefix}: this store ignores {condition} (it replaced {CONDITIONS}, {asked}), so two drivers "
-            "could hold one lease and both commit. Use a store that honours conditional writes"
+            f"{self.prefix}: this store ignores {CONDITION[self.scheme]} (it replaced {CONDITIONS}, which it was asked "
+            "only to create), so two drivers could both commit a step. Use a store that honours conditional writes"
         )
-
-    def _remember(self, name: str, there: Content | None) -> None:
-        self._versions.pop(name, None)
-        if there is not None:
-            self._versions[name] = there
-        while len(self._versions) > REMEMBERED:
-            with contextlib.suppress(KeyError):
-                self._versions.popitem(last=False)

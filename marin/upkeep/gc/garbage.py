@@ -41,7 +41,7 @@ class Garbage:
     records: tuple[Record, ...] = ()  # to delete with it
     folders: tuple[str, ...] = ()  # the first holds the data of the records
     objects: tuple[str, ...] = ()  # control files
-    fenced: tuple[str, ...] = ()  # identities whose lease gc takes first, because a writer may wake up
+    fenced: tuple[str, ...] = ()  # identities whose next attempt gc claims first, because a writer may wake up
     code: tuple[str, ...] = ()  # digests, if the objects are named by digests
 
     @property

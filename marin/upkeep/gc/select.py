@@ -13,8 +13,7 @@ from marin.steps.experiment import Experiment
 from marin.steps.lifetime import Rule, parse_lifetime
 from marin.store.in_use import RECENT, Needs
 from marin.store.in_use import SHORT as NEEDED
-from marin.store.layout import attempt_directory, state_name, superseded_name
-from marin.store.lease import State
+from marin.store.layout import state_name
 from marin.store.lineage import ADOPT, Output
 from marin.store.record import Record
 from marin.upkeep.gc.garbage import DAY, Garbage, GarbageKind, extents
@@ -29,7 +28,6 @@ class KeepReason(StrEnum):
     """The reason why an output stays, the strongest reason first."""
 
     NEEDED = "a run needs it, or did within a day"
-    UNSEEN = "being committed"
     RESULT = "a result of an experiment that was named"
     PINNED = "pinned"
     REPLACEMENT = "the replacement of a revoked output"
@@ -64,7 +62,7 @@ class Selection:
     goes: list[Garbage]
     stays: Counter[KeepReason] = field(default_factory=Counter[KeepReason])  # number of outputs by reason
     bytes: int = 0  # of the outputs that stay
-    unknown: tuple[str, ...] = ()  # directories named like attempts of steps never leased here; they stay
+    unknown: tuple[str, ...] = ()  # directories named like attempts of steps never begun here; they stay
     named: dict[str, KeepReason] = field(default_factory=dict[str, KeepReason])  # why named outputs stay
 
 
@@ -90,7 +88,7 @@ def find_garbage(survey: StoreSurvey, options: GcOptions, now: float) -> Selecti
 
     now: in seconds since 1970, by the store's clock.
     """
-    if options.unreachable and not any(record.identity in options.roots.steps for record in survey.all_records()):
+    if options.unreachable and not any(record.identity in options.roots.steps for record in survey.records.values()):
         raise BadField(
             f"--unreachable: none of the {len(options.roots.steps)} steps of the named experiments is in the store "
             f"{survey.store.prefix}, so every output would go. Check --prefix, --experiment and --scale"
@@ -119,7 +117,7 @@ class _Search:
         self.instead = survey.with_data({entry.at for entry in standing})
         self.pins = survey.with_data(roots.pins)
         self.by_directory: dict[str, list[Record]] = {}
-        for record in survey.all_records():
+        for record in survey.records.values():
             self.by_directory.setdefault(record.attempt, []).append(record)
         self.last_read = _last_reads(survey)
 
@@ -132,13 +130,12 @@ class _Search:
 
     def _outputs(self) -> tuple[list[Garbage], Counter[KeepReason], int, dict[str, KeepReason]]:
         """Return the outputs to delete, and why others stay. Outputs with one directory go together or not at all."""
-        why = {record.identity: self._why(record) for record in self.survey.all_records()}
+        why = {record.identity: self._why(record) for record in self.survey.records.values()}
         candidates = {
             directory: records
             for directory, records in self.by_directory.items()
             if all(isinstance(why[record.identity], _Ended) for record in records)
         }
-        self.survey.read_leases(record.identity for records in candidates.values() for record in records)
         busy = {
             directory
             for directory, records in candidates.items()
@@ -175,13 +172,11 @@ class _Search:
         identity, directory = record.identity, record.attempt
         if identity[:NEEDED] in self.needed or directory in self.read:
             return KeepReason.NEEDED
-        if identity in self.survey.inventory.invisible:
-            return KeepReason.UNSEEN
         if identity in self.roots.results:
             return KeepReason.RESULT
-        if {directory, _own(record)} & self.pins:
+        if directory in self.pins:
             return KeepReason.PINNED
-        if {directory, _own(record)} & self.instead:
+        if directory in self.instead:
             return KeepReason.REPLACEMENT
         if identity in self.options.named:
             last = max(self.survey.made(record), self._read(record))
@@ -235,7 +230,6 @@ class _Search:
 
     def _piece(self, records: list[Record], ended: Sequence[Any]) -> Garbage:
         latest: _Ended = max(ended, key=lambda each: each.last)
-        folders = dict.fromkeys(folder for record in records for folder in (record.attempt, _own(record)))
         return Garbage(
             kind=latest.kind,
             name=records[0].name,
@@ -245,21 +239,15 @@ class _Search:
             files=records[0].files,
             since=latest.last,
             records=tuple(records),
-            folders=tuple(folders),
+            folders=(records[0].attempt,),
         )
 
     def _attempts(self) -> tuple[list[Garbage], tuple[str, ...]]:
         """Return the attempts to delete that have no record, and directories of unknown steps."""
         kept = {*self.pins, *self.instead, *self.read}
-        there = {record.identity for record in self.survey.all_records()}
         unknown: list[str] = []
         possible: list[Garbage] = []
-        superseded = {
-            (identity[:SHORT], int(token)): superseded_name(identity, token)
-            for name in self.survey.store.superseded()
-            for identity, _, token in [name.rpartition("/")[2].removesuffix(".json").partition(".")]
-            if token.isdigit()
-        }
+        past = {record.attempt: record for record in self.survey.past if not record.alias_of}
         for attempt in self.survey.orphan_attempts:
             identities = self.survey.identities_of(attempt)
             if not identities:
@@ -267,26 +255,23 @@ class _Search:
                 continue
             if attempt.directory in kept or attempt.short in self.shorts:
                 continue
-            leases = {each: self.survey.leases[each] for each in identities if each in self.survey.leases}
-            leased = [
-                identity
-                for identity, lease in leases.items()
-                if lease.attempt == attempt.directory and lease.state is State.HELD
-            ]
-            if any(self.survey.is_held(identity, self.now) for identity in leased):
+            claims = self.survey.claims
+            open_ones = [each for each in identities if each in claims and claims[each].attempt == attempt.directory]
+            if any(self.survey.is_held(identity, self.now) for identity in open_ones):
                 continue
-            replaced = superseded.get((attempt.short, attempt.token))
-            collected = any(lease.collected for lease in leases.values()) and not there & set(identities)
-            since = 0.0 if replaced and collected else (self.survey.times[replaced] or None) if replaced else None
+            replaced = past.get(attempt.directory)
+            collected = replaced is not None and replaced.identity in self.survey.inventory.collected
+            now = self.survey.records.get(replaced.identity) if replaced is not None else None
+            since = 0.0 if collected else self.survey.made(now) if now is not None else None
             possible.append(
                 Garbage(
-                    kind=GarbageKind.REPLACED if replaced else GarbageKind.UNFINISHED,
+                    kind=GarbageKind.REPLACED if replaced is not None else GarbageKind.UNFINISHED,
                     name=attempt.name,
                     identities=tuple(identities),
-                    why="its record is gone" if replaced and collected else "made again since" if replaced else "",
+                    why="made again since" if now is not None else "its record is gone" if replaced is not None else "",
                     since=since,
                     folders=(attempt.directory,),
-                    fenced=tuple(leased),
+                    fenced=tuple(open_ones),
                 )
             )
         return self._old(possible, self.older_than), tuple(unknown)
@@ -327,13 +312,6 @@ class _Ended:
     hard: bool
 
 
-def _own(record: Record) -> str:
-    """Return the directory of the output's own attempt. An alias's directory holds only its record."""
-    if not record.alias_of:
-        return record.attempt
-    return attempt_directory(record.op, record.label, record.identity, record.token)
-
-
 def _last_reads(survey: StoreSurvey) -> dict[Output, float]:
     """Return when a commit last read each output. A replaced or deleted record keeps the time of its commit."""
     last: dict[Output, float] = {}
@@ -343,9 +321,9 @@ def _last_reads(survey: StoreSurvey) -> dict[Output, float]:
             output = Output(each.identity, each.root)
             last[output] = max(last.get(output, 0.0), when)
 
-    for record in survey.all_records():
+    for record in survey.records.values():
         note(record, survey.made(record))
-    if any(parse_lifetime(record.lifetime).rule is Rule.UNUSED for record in survey.all_records()):
-        for record in survey.superseded:
+    if any(parse_lifetime(record.lifetime).rule is Rule.UNUSED for record in survey.records.values()):
+        for record in survey.past:
             note(record, survey.was_made(record))
     return last

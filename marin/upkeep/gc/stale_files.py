@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 
 from marin.plan.outside_data import listing
 from marin.store.in_use import RECENT, Needs
-from marin.store.layout import ACTIONS, CODE, LEASES, MADE_BY, OUTSIDE, RECORDS, STAMPS, SUPERSEDED, USES, state_name
+from marin.store.layout import ACTIONS, CLAIMS, CODE, ENDS, MADE_BY, OUTSIDE, STAMPS, SUPERSEDED, USES, state_name
 from marin.store.record import BuiltFrom, Record, WorkInProgress
 from marin.upkeep.gc.garbage import DAY, Garbage, GarbageKind
 from marin.upkeep.gc.survey import STALE, StoreSurvey
@@ -30,7 +30,7 @@ def leftovers(survey: StoreSurvey, needs: Needs, gone: set[str], now: float, old
     over = max(older_than, RECENT * DAY)
     ended = {run.name for run in survey.runs if run.name not in lasting and now - survey.began(run) > over}
     stamped = {each.directory.replace("/", "--") for each in survey.attempts if each.directory not in gone}
-    there = {record.identity for record in survey.all_records()}
+    there = {record.identity for record in survey.records.values()}
     code = _unnamed(old(CODE, _is_whole), lambda made: made.code, survey, needs)
     lists = _unnamed(old(OUTSIDE, _is_whole), lambda made: listing(made.outside), survey, needs)
     found = [
@@ -40,7 +40,7 @@ def leftovers(survey: StoreSurvey, needs: Needs, gone: set[str], now: float, old
         _piece("sources of code that built no known output", CODE, code, survey, by_digest=True),
         _piece("lists of outside data that no known output read", OUTSIDE, lists, survey, by_digest=True),
     ]
-    for folder in (RECORDS, LEASES, SUPERSEDED, USES, STAMPS, ACTIONS, CODE, OUTSIDE):
+    for folder in (CLAIMS, ENDS, SUPERSEDED, USES, STAMPS, ACTIONS, CODE, OUTSIDE):
         half = old(folder, lambda name: not _is_whole(name))
         half = [name for name in half if now - survey.times[f"{folder}/{name}"] > DAY]
         found.append(_piece(f"half-written files in {folder}", folder, half, survey))
@@ -74,12 +74,12 @@ def _unnamed(
     Replaced outputs count as well.
     """
     digests = {file.removesuffix(".json") for file in files}
-    digests -= {digest_of(record) for record in survey.all_records()} | set(needs.code)
+    digests -= {digest_of(record) for record in survey.records.values()} | set(needs.code)
     if digests:
-        digests -= {digest_of(record) for record in survey.superseded}
+        digests -= {digest_of(record) for record in survey.past}
         digests -= {digest_of(begun) for begun in _begun(survey)}
-        accepted = survey.store.accepted_identities() if digests else set[str]()
-        digests -= {digest_of(entry) for identity in accepted for entry in survey.store.acceptances(identity)}
+        accepted = survey.store.acceptances.read(survey.store.acceptances.names()) if digests else {}
+        digests -= {digest_of(entry) for entries in accepted.values() for entry in entries}
     return [f"{digest}.json" for digest in digests]
 
 

@@ -14,16 +14,15 @@ from marin.store.collector import paused
 from marin.store.in_use import SHORT as NEEDED
 from marin.store.in_use import Run, read_runs
 from marin.store.inventory import Inventory
-from marin.store.layout import RECORD, SUPERSEDED, USES, lease_name, record_name
-from marin.store.lease import LeaseDocument, State
-from marin.store.lineage import read_superseded
-from marin.store.objects.conditional import Stored
+from marin.store.layout import RECORD, RECORDS, USES, claim_name, end_name
 from marin.store.objects.errors import control_errors
+from marin.store.objects.stored import Stored
+from marin.store.process import Holder
 from marin.store.record import Record, parse_record
 from marin.store.revocation import Revocations, revoked
 from marin.store.store import Store
 
-STALE = 3600.0  # seconds without a change of a lease or beat; a live holder rewrites them every few seconds
+STALE = 3600.0  # seconds without a change of a claim or beat; a live holder rewrites them every few seconds
 SHORT = 12  # digits of the identity in an attempt's directory
 SHOWN = 5  # unreadable objects that an error names
 
@@ -31,10 +30,9 @@ SHOWN = 5  # unreadable objects that an error names
 class StoreSurvey:
     """The present content of a store. Raises CorruptRecord if an object is unreadable that may protect an output."""
 
-    inventory: Inventory  # every output, also one without a visible record: its writer is finishing, or dead
-    records: dict[str, Record]  # visible records, by identity
-    contents: dict[str, bytes]  # bytes of the visible records
-    leases: dict[str, LeaseDocument]  # of steps without a visible record and of the orphan attempts' steps
+    inventory: Inventory  # every output, and every claim without an end
+    records: dict[str, Record]  # outputs by identity
+    past: list[Record]  # outputs that a rebuild replaced, or gc deleted
     runs: list[Run]  # that wrote their needs
     attempts: list[Attempt]  # every directory named like an attempt
     orphan_attempts: list[Attempt]  # attempts without a record
@@ -47,40 +45,27 @@ class StoreSurvey:
         self.runs = self._readable(read_runs, list[Run]())
         self.attempts = self._list_attempts()  # before the records: an attempt committed meanwhile is not an orphan
         self.inventory = Inventory(store)
-        self.leased, self.contents = self.inventory.leased, self.inventory.contents
-        self.records, self.leases = self.inventory.visible, self.inventory.leases
-        own = {(record.identity[:SHORT], record.token) for record in self.records.values()}
+        self.records, self.claims = self.inventory.records, self.inventory.claims
+        self.past = self.inventory.past()[0]
         directories = {record.attempt for record in self.records.values()}
-        orphans = [
-            each for each in self.attempts if each.directory not in directories and (each.short, each.token) not in own
-        ]
+        # In a store of before, an alias has a directory of its own, which holds only its record. A pin may name it.
+        aliases = {record.identity[:SHORT] for record in self.records.values() if record.alias_of and not record.token}
+        orphans = (each for each in self.attempts if each.directory not in directories)
+        self.orphan_attempts = [each for each in orphans if each.short not in aliases]
         self._by_short: dict[str, list[str]] = {}
-        for identity in self.leased:
+        for identity in self.inventory.known:
             self._by_short.setdefault(identity[:SHORT], []).append(identity)
-        concerned = {identity for each in orphans for identity in self.identities_of(each)}
-        self.read_leases(concerned | self.in_progress)
-        directories = {record.attempt for record in self.all_records()}
-        directories |= {self.leases[identity].attempt for identity in self.inventory.invisible}
-        self.orphan_attempts = [each for each in orphans if each.directory not in directories]
         self.revocations = self._readable(revoked, Revocations())
         self._refuse()
 
-    def all_records(self) -> list[Record]:
-        """Return the visible records, and the records that are committed but not visible yet."""
-        return [*self.records.values(), *self.inventory.invisible.values()]
-
     def identities_of(self, attempt: Attempt) -> list[str]:
-        """Return the full identities of an attempt's step: one, unless 48 bits collide; none if never leased here."""
+        """Return the full identities of an attempt's step: one, unless 48 bits collide; none if never begun here."""
         return self._by_short.get(attempt.short, [])
 
-    def read_leases(self, identities: Iterable[str]) -> None:
-        self.inventory.read_leases(identities)
-        self._refuse()
-
     def is_held(self, identity: str, now: float) -> bool:
-        """May a live process hold the lease of an identity? Considers only leases that were read."""
-        lease = self.leases.get(identity)
-        return lease is not None and is_live(lease, self.times[lease_name(identity)], now)
+        """May a live process be making this step?"""
+        claim = self.claims.get(identity)
+        return claim is not None and is_live(claim.holder, self.times[claim_name(identity, claim.number)], now)
 
     def lasting(self, now: float) -> list[Run]:
         """Return the runs that may be alive: the driver, or one of its workers, which may outlive it."""
@@ -88,27 +73,25 @@ class StoreSurvey:
             run
             for run in self.runs
             if run.beat is not None
-            and (is_live(run.beat, self.times[f"{USES}/{run.name}.beat"], now) or self._works(run, now))
+            and (is_live(run.beat.holder, self.times[f"{USES}/{run.name}.beat"], now) or self._works(run, now))
         ]
 
     def _works(self, run: Run, now: float) -> bool:
         short = set(run.needs.identities)
-        made = [identity for identity in self.leased if identity[:NEEDED] in short]
-        self.read_leases(made)
-        return any(self.is_held(identity, now) for identity in made)
+        return any(self.is_held(identity, now) for identity in self.claims if identity[:NEEDED] in short)
 
     def made(self, record: Record) -> float:
         """Return when an output was committed, by the store's clock; infinity if the store has no times."""
-        return self.times[record_name(record.identity)] or self.times[lease_name(record.identity)] or float("inf")
+        return self.times[_name(record)] or float("inf")
 
     def was_made(self, record: Record) -> float:
-        """Return when a replaced output was committed: by its writer's clock, but not after its replacement."""
-        replaced = self.times[f"{SUPERSEDED}/{record.identity}.{record.token:04d}.json"] or float("inf")
+        """Return when a past output was committed: by the store's clock, or else by its writer's."""
+        committed = self.times[_name(record)]
         try:
             told = time.mktime(time.strptime(record.provenance.started, "%Y-%m-%d %H:%M:%S"))
         except (ValueError, OverflowError):
-            return replaced
-        return min(replaced, told + record.provenance.seconds)
+            return committed or float("inf")
+        return committed or told + record.provenance.seconds
 
     def began(self, run: Run) -> float:
         """Return when a run last wrote its needs or its beat, by the store's clock."""
@@ -138,11 +121,6 @@ class StoreSurvey:
     @functools.cached_property
     def times(self) -> _Times:
         return _Times(self.store)
-
-    @functools.cached_property
-    def superseded(self) -> list[Record]:
-        """Return the records that rebuilds and earlier gcs left, without unreadable ones."""
-        return read_superseded(self.store)[0]
 
     def _list_attempts(self) -> list[Attempt]:
         objects = self.store.objects
@@ -186,11 +164,16 @@ class _Times:
         return self._folders[name]
 
 
-def is_live(lease: LeaseDocument, written: float, now: float) -> bool:
-    """May the holder be alive? written: when the lease was written, by the store's clock; 0 if unknown."""
-    if lease.state is not State.HELD or lease.holder.is_gone():
+def is_live(holder: Holder, written: float, now: float) -> bool:
+    """May the holder be alive? written: when its claim or beat was written, by the store's clock; 0 if unknown."""
+    if holder.is_gone():
         return False
-    return lease.holder.is_here() or not written or now - written < STALE
+    return holder.is_here() or not written or now - written < STALE
+
+
+def _name(record: Record) -> str:
+    """Return the name of the object that commits an output."""
+    return end_name(record.identity, record.token) if record.token else f"{RECORDS}/{record.identity}.json"
 
 
 def files_below(store: Store, folder: str) -> dict[str, Stored]:

@@ -1,13 +1,13 @@
-"""Delete garbage, so that a kill at any point leaves every visible record with all its files.
+"""Delete garbage, so that a kill at any point leaves every remaining output with all its files.
 
 gc first announces its batch (see marin.store.in_use), then surveys the store again. Outputs that a run needs or commits
-in between stay. gc deletes an output's record first, then the record in its directory, then its data. A copy of the
-record stays in ``superseded``, so lineage still knows the output, and the lease holds the reason for the deletion.
+in between stay. To delete an output, gc claims the next attempt and ends it as "collected", with the reason: from then
+on the step has no output, and no earlier holder can commit. Then it deletes the data. The output's own end stays, so
+lineage still knows the output.
 """
 
 from __future__ import annotations
 
-import functools
 import os
 import threading
 import time
@@ -17,21 +17,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from marin.errors import BadPrefix, MarinError, StoreError
-from marin.store.in_use import NOTHING, TURN, Needs, turn_name
-from marin.store.layout import (
-    ACTIONS,
-    GC,
-    GC_BATCH,
-    MADE_BY,
-    OWN,
-    RECORD,
-    RECORDS,
-    STAMPS,
-    SUPERSEDED,
-    lease_name,
-    record_name,
-)
-from marin.store.lease import Lease, LeaseDocument, State, Watch, acquire, acquire_in_turn
+from marin.store.ends import Claim, Held, Watch, take, take_in_turn
+from marin.store.in_use import NOTHING, Needs, last_turn, take_turn
+from marin.store.layout import GC, GC_BATCH, MADE_BY, OWN, RECORD, action_name, claim_name, stamp_name
 from marin.store.objects.errors import control_errors
 from marin.store.process import this_process
 from marin.store.record import Record
@@ -49,11 +37,6 @@ type Clock = Callable[[StoreSurvey], float]
 def by_this_machine(_: StoreSurvey) -> float:
     """Return this machine's time, for ``look``: asking a store for its time would mean writing to it."""
     return time.time()
-
-
-def by_the_store(survey: StoreSurvey) -> float:
-    """Return the store's time: the time of our lease, which was renewed a moment ago."""
-    return survey.times[lease_name(TURN)] or time.time()
 
 
 def look(store: Store, options: GcOptions, clock: Clock = by_this_machine) -> Selection:
@@ -75,7 +58,7 @@ def sweep(
     store: Store,
     options: GcOptions,
     on_selection: Callable[[Selection], None] = lambda _: None,
-    clock: Clock = by_the_store,
+    clock: Clock | None = None,
     on_taken: Callable[[Garbage], None] = lambda _: None,
     on_message: Callable[[str], None] = lambda _: None,
     watch: Watch | None = None,
@@ -83,13 +66,19 @@ def sweep(
     """Delete the garbage of a store.
 
     on_selection: called with the garbage before the first deletion. on_taken: called after each piece. on_message:
-    takes messages about waiting. watch: judges whether another gc without a beat is dead.
+    takes messages about waiting. clock: None for the store's clock. watch: judges whether another gc without a beat is
+    dead.
     Raises CorruptRecord, LeaseLost, and StoreError if another gc is running. Outputs not deleted by then are whole.
     """
     turn = _take_turn(store, on_message, watch if watch is not None else Watch())
     try:
         turn.start_beating(lambda: None)
-        return _Sweep(store, options, clock, turn, on_taken).run(on_selection)
+
+        def by_the_store(survey: StoreSurvey) -> float:
+            """Return the time of our claim, which was renewed a moment ago."""
+            return survey.times[claim_name(turn.identity, turn.number)] or time.time()
+
+        return _Sweep(store, options, clock or by_the_store, turn, on_taken).run(on_selection)
     finally:
         with suppress(MarinError):
             turn.renew()
@@ -97,10 +86,10 @@ def sweep(
         turn.release()
 
 
-def _take_turn(store: Store, on_message: Callable[[str], None], watch: Watch) -> Lease:
-    seen: set[LeaseDocument] = set()
+def _take_turn(store: Store, on_message: Callable[[str], None], watch: Watch) -> Held:
+    seen: set[Claim] = set()
 
-    def waiting(other: LeaseDocument) -> None:
+    def waiting(other: Claim) -> None:
         if seen and other not in seen:
             raise StoreError(
                 f"`marin gc` of {other.holder} has been running on {store.prefix} since {other.since}; "
@@ -110,8 +99,10 @@ def _take_turn(store: Store, on_message: Callable[[str], None], watch: Watch) ->
             on_message(f"`marin gc` of {other.holder} is running; waiting up to {watch.expiry:g} s for a sign of life")
             seen.add(other)
 
-    is_dead = functools.partial(watch.is_dead, TURN)
-    return acquire_in_turn(lambda: acquire(store.objects, TURN, turn_name, is_dead), waiting)
+    last = last_turn(store)
+    turn = take_in_turn(lambda: take_turn(store, watch, last), waiting)
+    assert isinstance(turn, Held), "no attempt to delete has an output"
+    return turn
 
 
 def _clocks() -> tuple[float, float]:
@@ -125,17 +116,19 @@ def _passed(since: tuple[float, float]) -> float:
 
 class _Sweep:
     def __init__(
-        self, store: Store, options: GcOptions, clock: Clock, turn: Lease, on_taken: Callable[[Garbage], None]
+        self, store: Store, options: GcOptions, clock: Clock, turn: Held, on_taken: Callable[[Garbage], None]
     ) -> None:
         self.store, self.options, self.clock, self.turn, self.on_taken = store, options, clock, turn, on_taken
         self.result = SweepResult()
         self.lock = threading.Lock()
+        self.collected: dict[str, str] = {}  # why gc deleted the output of a step that has none, by identity
         self.announced = self.renewed = _clocks()
 
     def run(self, on_selection: Callable[[Selection], None]) -> SweepResult:
         first = look(self.store, self.options, self.clock)
         self._announce(first.goes)
         self.survey = StoreSurvey(self.store)
+        self.collected |= self.survey.inventory.collected
         self.now = self.clock(self.survey)
         second = find_garbage(self.survey, self.options, self.now)
         goes = _in_both(first.goes, second.goes)
@@ -177,9 +170,9 @@ class _Sweep:
         self.store.objects.write(GC_BATCH, Needs.union(piece.needs for piece in pieces).to_json())
 
     def _renew(self) -> None:
-        """Renew the lease for deleting, at most every RENEW_EVERY seconds: a store accepts few writes of one object.
+        """Renew the turn to delete, at most every RENEW_EVERY seconds: a store accepts few writes of one object.
 
-        A gc that was suspended for longer renews before it continues. Raises LeaseLost if a run took the lease over.
+        A gc that was suspended for longer renews before it continues. Raises LeaseLost if a run took the turn over.
         """
         if _passed(self.renewed) > RENEW_EVERY:
             self.turn.renew()
@@ -187,52 +180,44 @@ class _Sweep:
 
     def _take(self, piece: Garbage) -> str | None:
         """Delete a piece. Return why it stays; None if it is gone."""
-        fenced: list[Lease] = []
-        begun = False
+        fenced: list[Held] = []
+        outputs = {record.identity for record in piece.records}
         try:
-            for identity in dict.fromkeys((*(record.identity for record in piece.records), *piece.fenced)):
-                lease = self._fence(identity, piece)
-                if isinstance(lease, LeaseDocument):
-                    return lease.describe()
-                fenced.append(lease)
-                if lease.before is not None and self._committed_since(identity, lease.before):
-                    return "committed meanwhile"
-            if any(
-                self.store.objects.read(record_name(record.identity)) != self.survey.contents[record.identity]
-                for record in piece.records
-            ):
-                return "rebuilt meanwhile"
+            for identity in dict.fromkeys((*outputs, *piece.fenced)):
+                held = self._fence(identity)
+                if isinstance(held, Claim):
+                    return held.describe()
+                if isinstance(held, Record):
+                    return "rebuilt meanwhile" if identity in outputs else "committed meanwhile"
+                fenced.append(held)
             self._renew()
-            begun = True
+            # A store that refuses to delete says so here, while the output is there.
+            self.store.objects.remove([stamp_name(record.attempt) for record in piece.records])
+            why = f"collected by `marin gc` of {this_process().user} on {time.strftime('%Y-%m-%d')}: {piece.why}"
+            for held in fenced:
+                if held.identity in outputs:
+                    held.collect(why)
+                    self.collected[held.identity] = why
             self._remove(piece)
             return None
         finally:
-            for lease in fenced:
-                lease.release(forget_collected=not begun)
+            for held in fenced:
+                before = self.collected.get(held.identity) if held.identity not in outputs else None
+                if before is not None:  # plans show the last end of a step without an output
+                    with suppress(MarinError):
+                        held.collect(before)
+                held.release()
 
-    def _fence(self, identity: str, piece: Garbage) -> Lease | LeaseDocument:
-        """Take the lease of an identity, so that no earlier holder can commit. Return our lease or a live holder's."""
-        known = self.survey.leases.get(identity)
-        written = self.survey.times[lease_name(identity)]
+    def _fence(self, identity: str) -> Held | Claim | Record:
+        """Claim the next attempt, so that no earlier holder can commit; or return a live holder's claim or a record."""
+        known = self.survey.claims.get(identity)
+        written = self.survey.times[claim_name(identity, known.number)] if known is not None else 0.0
 
-        def is_dead(lease: LeaseDocument) -> bool:
-            return lease.holder.is_gone() or (lease == known and not is_live(lease, written, self.now))
+        def is_dead(claim: Claim) -> bool:
+            return claim.holder.is_gone() or (claim == known and not is_live(claim.holder, written, self.now))
 
-        why = f"collected by `marin gc` of {this_process().user} on {time.strftime('%Y-%m-%d')}: {piece.why}"
-        return acquire(
-            self.store.objects,
-            identity,
-            lambda token: f"{GC}/{identity}.{token:04d}",
-            is_dead,
-            collecting=why if piece.records else known.collected if known is not None else "",
-        )
-
-    def _committed_since(self, identity: str, before: LeaseDocument) -> bool:
-        """Was the step committed since the survey? If so, make its record visible, in case its writer did not."""
-        record = self.survey.records.get(identity)
-        if before.state is not State.COMMITTED or (record is not None and record.token >= before.token):
-            return False
-        return self.store.finish(identity, before) is not None
+        after = self.survey.inventory.last.get(identity, 0)
+        return take(self.store.objects, identity, lambda number: f"{GC}/{identity}.{number:04d}", is_dead, after)
 
     def _refused(self, piece: Garbage) -> str | None:
         """Return why a piece cannot be deleted, or None. On a shared disk its files may be another user's.
@@ -249,29 +234,13 @@ class _Sweep:
 
     def _remove(self, piece: Garbage) -> None:
         objects = self.store.objects
-        copies = {f"{SUPERSEDED}/{record.identity}.{record.token:04d}.json": record for record in piece.records}
-        for name, record in copies.items():
-            objects.write(name, self.survey.contents[record.identity])
-        if copies:
-            objects.make_durable(list(copies))
-            objects.remove([record_name(record.identity) for record in piece.records])
-            objects.make_durable([RECORDS])  # a power cut must not restore records whose data is gone
         marks = [f"{folder}/{MADE_BY if folder.startswith(f'{OWN}/') else RECORD}" for folder in piece.folders]
-        objects.remove([*marks, *_named_for(piece.records)])
+        actions = [action_name(record.action, record.identity) for record in piece.records if record.action]
+        objects.remove([*marks, *actions])
         for folder in piece.folders:
             with control_errors(Path(self.store.prefix) / folder):
                 (self.store.directory / folder).remove()
         objects.remove(piece.objects)
-
-
-def _named_for(records: Iterable[Record]) -> list[str]:
-    """Return the control files that are named after an output or its action."""
-    found: list[str] = []
-    for record in records:
-        found.append(f"{STAMPS}/{record.attempt.replace('/', '--')}")
-        if record.action:
-            found.append(f"{ACTIONS}/{record.action}-{record.identity}")
-    return found
 
 
 def _in_both(announced: list[Garbage], found: list[Garbage]) -> list[Garbage]:

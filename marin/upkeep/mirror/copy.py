@@ -19,14 +19,14 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from marin.errors import BadPrefix, CorruptOutput, LeaseLost, StoreError
-from marin.executor.commit import Claim, commit_mirrored, take
+from marin.executor.commit import commit_mirrored, take_new
 from marin.plan.outside_data import bring_listings, listing
 from marin.report.page.revocations import stamp_pages
+from marin.store.ends import Claim, End, Held, Watch, read_end, take_in_turn
 from marin.store.files.manifest import FileEntry, root_digest
 from marin.store.files.verify import manifest_of
 from marin.store.in_use import Uses, needs_of
-from marin.store.layout import CODE, LOG, attempt_directory, code_name, superseded_name
-from marin.store.lease import Lease, LeaseDocument, Watch, acquire_in_turn, read_lease
+from marin.store.layout import CODE, LOG, SUPERSEDED, attempt_directory, code_name, mirrored_name
 from marin.store.objects.errors import control_errors
 from marin.store.process import this_process
 from marin.store.record import Mirrored, Record
@@ -63,7 +63,7 @@ def mirror(
     StoreError. Outputs that were already yielded stay.
     """
     source, target = plan.source, plan.target
-    context = MirrorContext(source, target, on_message, moved, watch or Watch())
+    context = MirrorContext(source, target, on_message, moved, watch or Watch(), plan.last)
     if bring_revocations(source, target):
         with suppress(BadPrefix):  # the revocations count even if the pages cannot be stamped
             stamp_pages(target)
@@ -83,7 +83,7 @@ def mirror(
         _bring_code(source, target, codes)
         bring_listings(source, target, (record.outside for record in every))
         _bring_ancestors(plan)
-        accepted = source.accepted_identities()
+        accepted = source.acceptances.keys()
         for record in every:
             if record.identity in accepted:
                 _bring_accepted(source, target, record)
@@ -106,6 +106,7 @@ class MirrorContext:
     on_message: OnMessage
     moved: Callable[[int], object]
     watch: Watch
+    last: dict[str, int]  # number of the last end in the target, by identity
     stop: threading.Event = field(default_factory=threading.Event)
 
     def go_on(self) -> None:
@@ -114,75 +115,71 @@ class MirrorContext:
 
 
 def _bring(context: MirrorContext, record: Record) -> MirroredOutput:
-    context.source.take_up(record.identity)
     while True:
-        lease = _lease(context, record)
-        if isinstance(lease, Record):
-            return MirroredOutput(must_be_same(context.target, record, lease), copied=False)
+        held = _claim(context, record)
+        if isinstance(held, Record):
+            return MirroredOutput(must_be_same(context.target, record, held), copied=False)
         progress = CopyProgress(context.moved)
         try:
-            return MirroredOutput(_committed(context, record, lease, progress), copied=True, progress=progress)
+            return MirroredOutput(_committed(context, record, held, progress), copied=True, progress=progress)
         except StoreError:
-            if _is_ours(context.target, lease):
+            if not isinstance(read_end(context.target.objects, held.identity, held.number), End):
                 raise
             # This process was suspended or lost the store. The other process's result counts.
-            context.on_message(f"{record.name}: another process took over {lease.document.attempt}")
+            context.on_message(f"{record.name}: another process took over {held.attempt}")
         finally:
-            lease.stop_beating()
-            lease.release()
+            held.stop_beating()
+            held.release()
 
 
-def _is_ours(target: Store, lease: Lease) -> bool:
-    now = read_lease(target.objects, lease.identity)
-    return now is not None and now.is_same_hold(lease.document)
-
-
-def _committed(context: MirrorContext, record: Record, lease: Lease, progress: CopyProgress) -> Record:
+def _committed(context: MirrorContext, record: Record, held: Held, progress: CopyProgress) -> Record:
     original = _original(context.target, record)
     if original is not None:
         made, entries = replace(record, attempt=original.attempt, stamp=original.stamp), list[FileEntry]()
     else:
-        wanted = int(record.attempt.rpartition(".")[2]) if not record.alias_of else 0
-        if lease.token < wanted:  # the same directory as in the source, so that a pin fits both stores
-            lease.raise_token(wanted - 1, lambda token: _directory(record, token))
-        lease.start_beating(lambda: None)
-        made, entries = _copied(context, record, lease, progress)
-    made = replace(made, token=lease.token, lifetime="", mirrored=[*record.mirrored, _mirrored(context.source, record)])
-    commit_mirrored(context.target, lease, made, entries)
+        held.start_beating(lambda: None)
+        made, entries = _copied(context, record, held, progress)
+    made = replace(made, token=held.number, lifetime="", mirrored=[*record.mirrored, _mirrored(context.source, record)])
+    commit_mirrored(context.target, held, made, entries)
     return made
 
 
-def _lease(context: MirrorContext, record: Record) -> Lease | Record:
-    """Return our lease on an output, or its record. Waits while another process copies or builds the output."""
+def _claim(context: MirrorContext, record: Record) -> Held | Record:
+    """Return our attempt at an output, or its record. Waits while another process copies or builds the output."""
     message = ""
 
-    def waiting(other: LeaseDocument) -> None:
+    def waiting(other: Claim) -> None:
         nonlocal message
         context.go_on()
         if message != (message := f"waiting: {record.name} is {other.describe()}"):
             context.on_message(message)
 
-    claim = Claim(
-        identity=record.identity,
-        attempt_of=lambda token: _directory(record, token),
-        replaces="",
-        may_take_over=functools.partial(context.watch.is_dead, record.identity),
-    )
-    return acquire_in_turn(lambda: take(context.target, claim), waiting)
+    identity = record.identity
+    is_dead = functools.partial(context.watch.is_dead, identity)
+    attempt_of = functools.partial(attempt_directory, record.op, record.label, identity)
+    # The same number as in the source, so that a pin fits both stores.
+    wanted = int(record.attempt.rpartition(".")[2]) if not record.alias_of else 0
 
+    def turn() -> Held | Claim | Record:
+        after = context.last.get(identity, 0)
+        while isinstance(taken := take_new(context.target, identity, attempt_of, is_dead, after), Held):
+            if taken.number >= wanted:
+                break
+            taken.release(f"left out: the copy has the number {wanted}, as in {context.source.prefix}")
+            after = taken.number - 1  # as in take_new
+        return taken
 
-def _directory(record: Record, token: int) -> str:
-    return attempt_directory(record.op, record.label, record.identity, token)
+    return take_in_turn(turn, waiting)
 
 
 def _original(target: Store, record: Record) -> Record | None:
     """Return the target's record of the output whose bytes an alias shares, or None: then the alias gets a copy."""
-    entry = target.take_up(record.alias_of) if record.alias_of else None
+    entry = target.record(record.alias_of) if record.alias_of else None
     return entry if entry is not None and entry.root == record.root else None
 
 
 def _copied(
-    context: MirrorContext, record: Record, lease: Lease, progress: CopyProgress
+    context: MirrorContext, record: Record, held: Held, progress: CopyProgress
 ) -> tuple[Record, list[FileEntry]]:
     source, target = context.source, context.target
     entries = source.manifest(record)
@@ -191,15 +188,15 @@ def _copied(
             f"the manifest of {record.name} in {source.prefix} differs from its record; it was edited. "
             f"The output was not mirrored; {source.remedy(record)}"
         )
-    attempt = lease.document.attempt
+    attempt = held.attempt
     output = target.directory / attempt
-    earlier = earlier_attempts(target, record, but=attempt) if lease.before is not None else []
+    earlier = earlier_attempts(target, record, but=attempt) if held.number > 1 else []
 
     def still_ours() -> None:
         context.go_on()
-        lease.report(f"mirroring {progress.copied_files + progress.resumed_files} of {len(entries)} files")
-        if lease.lost:
-            raise LeaseLost(lease.lost)
+        held.report(f"mirroring {progress.copied_files + progress.resumed_files} of {len(entries)} files")
+        if held.lost:
+            raise LeaseLost(held.lost)
 
     try:
         with control_errors(Path(output.url if output.is_local else source.output(record).url)):
@@ -238,19 +235,19 @@ def _bring_code(source: Store, target: Store, codes: Iterable[str]) -> None:
 
 
 def _bring_accepted(source: Store, target: Store, record: Record) -> None:
-    accepted = source.acceptances(record.identity)
-    known = target.acceptances(record.identity) if accepted else []
+    accepted = source.acceptances.about(record.identity)
+    known = target.acceptances.about(record.identity) if accepted else []
     _bring_code(source, target, {entry.code for entry in accepted if entry not in known})
     for entry in accepted:
         if entry not in known:
-            target.accept(record.identity, entry)
+            target.acceptances.add(record.identity, entry)
 
 
 def _bring_ancestors(plan: Mirroring) -> None:
     """Copy the ancestors' records to the place where lineage looks for outputs that are gone."""
-    known = set(plan.target.superseded())
+    known = {f"{SUPERSEDED}/{name}" for name in plan.target.objects.list(SUPERSEDED)}
     for record in plan.ancestors:
-        name = superseded_name(record.identity, f"mirrored-{record.root[:16]}")
+        name = mirrored_name(record.identity, record.root)
         if name not in known:
             known_there = replace(record, mirrored=[*record.mirrored, _mirrored(plan.source, record)])
             plan.target.objects.write(name, known_there.to_bytes())

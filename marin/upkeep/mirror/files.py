@@ -31,7 +31,7 @@ from marin.store.files.manifest import FileEntry
 from marin.store.files.regular import must_hold_files
 from marin.store.files.verify import CHUNK, file_entry
 from marin.store.layout import ARRIVED, MIRROR, PARTIAL, RECORD
-from marin.store.objects.conditional import Stored
+from marin.store.objects.stored import Stored
 from marin.store.record import Record
 from marin.store.store import Store
 
@@ -120,7 +120,7 @@ def clear_away(store: Store, attempt: str, earlier: Iterable[Earlier]) -> None:
 
 
 class Copier:
-    """Copies the files of one output into one attempt's directory. still_ours: raises if the lease is lost."""
+    """Copies the files of one output into one attempt's directory. still_ours: raises if another process took over."""
 
     def __init__(
         self,

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from graphlib import TopologicalSorter
 
-from marin.errors import BadField, CorruptOutput, IdentityConflict, Revoked
+from marin.errors import BadField, CorruptOutput, CorruptRecord, IdentityConflict, Revoked
 from marin.store.files.verify import Check
-from marin.store.inventory import must_exist
+from marin.store.inventory import Inventory, must_exist
 from marin.store.lineage import Lineage, output_of, read_lineage
 from marin.store.lookup import outputs_called, unknown
 from marin.store.record import Record
@@ -22,7 +22,8 @@ class Mirroring:
     """A plan for copying outputs.
 
     todo: outputs to copy, inputs first. there: outputs that the target already holds. ancestors: records of outputs
-    that these were built from. notes: one line for each output that is left out.
+    that these were built from. last: the number of the last end in the target, by identity. notes: one line for each
+    output that is left out.
     """
 
     source: Store
@@ -30,6 +31,7 @@ class Mirroring:
     todo: list[Record]
     there: list[Record]
     ancestors: list[Record]
+    last: dict[str, int]
     notes: list[str]
 
     @property
@@ -69,17 +71,16 @@ def plan_mirroring(source: Store, target: Store, names: Iterable[str], *, with_i
     notes = [f"not looked at: {text}" for text in lineage.unreadable]
     ordered = _inputs_first(lineage, list(chosen.values()), notes, with_inputs=with_inputs)
     _must_be_trusted(source, target, lineage, ordered)
-    contents = target.record_contents([record.identity for record in ordered])
-    there = [
-        must_be_same(target, record, target.parsed(record.identity, contents[record.identity]))
-        for record in ordered
-        if record.identity in contents
-    ]
-    todo = [record for record in ordered if record.identity not in contents]
+    inventory = Inventory(target, [record.identity for record in ordered])
+    for damage in inventory.damage.values():
+        raise CorruptRecord(damage)
+    held = inventory.records
+    there = [must_be_same(target, record, held[record.identity]) for record in ordered if record.identity in held]
+    todo = [record for record in ordered if record.identity not in held]
     _must_be_whole(source, todo)
     ends = [output_of(record) for record in ordered]
     ancestors = [lineage.records[output] for output in sorted(lineage.up(ends)) if output in lineage.records]
-    return Mirroring(source, target, todo, there, ancestors, notes)
+    return Mirroring(source, target, todo, there, ancestors, inventory.last, notes)
 
 
 def _inputs_first(lineage: Lineage, ends: list[Record], notes: list[str], *, with_inputs: bool) -> list[Record]:

@@ -21,7 +21,8 @@ from marin.data.documents import Document, write_documents
 from marin.data.token_store import write_token_store
 from marin.evaluation.items import Item, write_items
 from marin.report.serve import looked, site, texts
-from marin.store.layout import state_name
+from marin.store.inventory import Inventory
+from marin.store.layout import end_name, state_name
 from marin.store.revocation import revoke
 from marin.store.store import Store
 from marin.text.presets import SHORT
@@ -134,6 +135,12 @@ def copy(store: str, tmp_path: Path) -> str:
 def started(project: Project) -> subprocess.Popen[bytes]:
     nothing = subprocess.DEVNULL
     return subprocess.Popen(project.command(), env=project.environment(), stdout=nothing, stderr=nothing)
+
+
+def begun(project: Project) -> str:
+    """The identity of the one step that is at work."""
+    [identity] = Inventory(Store(str(project.store))).claims
+    return identity
 
 
 def at(step: ExecutorStep[object], view: str = "") -> str:
@@ -350,8 +357,8 @@ class TestCurves:
         project, gate = gated(tmp_path)
         process = started(project)
         wait_for(Path(f"{gate}.started"))
-        [lease] = (project.store / ".marin/leases").iterdir()
-        state = project.store / state_name(lease.stem)
+        identity = begun(project)
+        state = project.store / state_name(identity)
         state.mkdir(parents=True)
         line = {"step": 1, "prompt": "Once", "greedy": " upon\na time", "sampled": ""}
         (state / "samples.jsonl").write_text(f'{json.dumps(line)}\n{{"step": 2, "pro')
@@ -361,9 +368,9 @@ class TestCurves:
                 assert ["say/say", "running"] in [
                     [row[1].split()[0], *row[2].split()] for row in browser.get("curves").read.rows[1:]
                 ]
-                page = browser.get(f"curves?run={lease.stem[:12]}").read
+                page = browser.get(f"curves?run={identity[:12]}").read
                 assert page.row("say/say")[1:4] == ["2", "3.5", "1"]
-                page = browser.get(f"step/{lease.stem[:12]}").read
+                page = browser.get(f"step/{identity[:12]}").read
                 assert (page.row("greedy"), page.row("sampled")) == (["greedy", "upon⏎a time"], ["sampled", "—"])
         finally:
             gate.touch()
@@ -409,7 +416,7 @@ class TestTrust:
         assert "its files match the manifest" not in page
 
     def test_a_record_that_cannot_be_read_is_named_on_every_page(self, copy: str) -> None:
-        (Path(copy) / f".marin/records/{NEAR.identity}.json").write_text("{")
+        (Path(copy) / end_name(NEAR.identity, 1)).write_text("{")
         with served(copy) as browser:
             for path in ("", "outputs", "curves", at(STORIES)):
                 assert "1 record cannot be read" in browser.get(path).text
@@ -433,9 +440,9 @@ def test_a_step_that_is_at_work_has_failed_or_was_made_a_moment_ago(
     process = started(project)
     wait_for(Path(f"{gate}.started"))
     with served(str(project.store)) as browser:
-        [lease] = (project.store / ".marin/leases").iterdir()
+        identity = begun(project)
         assert browser.get().read.row("running")[1] == "say/say"
-        assert "running" in browser.get(f"step/{lease.stem[:12]}").text
+        assert "running" in browser.get(f"step/{identity[:12]}").text
         assert "exp1_toy" in browser.get("runs").text
         gate.touch()
         assert process.wait() == 0
@@ -443,7 +450,7 @@ def test_a_step_that_is_at_work_has_failed_or_was_made_a_moment_ago(
         pages = browser.crawl()
         assert any(path.startswith("page/") for path in pages)
         assert any(path.startswith("run/") for path in pages)
-        assert "HELLO!!" in pages[f"step/{lease.stem[:12]}/file/text.txt"].text
+        assert "HELLO!!" in pages[f"step/{identity[:12]}/file/text.txt"].text
     run(str(project.store), failed=Fail(source=Write(text="a", label="a"), label="bad"))
     with served(str(project.store)) as browser:
         row = browser.get().read.row("failed")

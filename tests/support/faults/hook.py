@@ -71,7 +71,7 @@ def state_of(held: os.stat_result) -> str:
 
 
 def described(event: str, arguments: tuple[object, ...], store: str) -> str | None:
-    """``write .marin/records/….json``; None for what is not an operation on the store."""
+    """``write .marin/ends/….json``; None for what is not an operation on the store."""
     if event == "open" and isinstance(arguments[2], int):
         verb = "write" if arguments[2] & WRITING else "read"
     elif event in CHANGES:

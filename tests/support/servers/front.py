@@ -94,9 +94,6 @@ class Front:
                     return self.refusal(rule.status, call)
                 case Act.IGNORE_CONDITIONS:
                     asked = generations.unconditional(asked)
-                case Act.IGNORE_MATCH:
-                    if generations.names_a_version(asked):
-                        asked = generations.unconditional(asked)
                 case Act.PAGES:
                     size = {"gs": "maxResults", "s3": "max-keys"}[self.kind]
                     asked = replace(asked, query={**asked.query, size: str(rule.size)})

@@ -89,13 +89,6 @@ def unconditional(request: Request) -> Request:
     return replace(_without(request, "ifGenerationMatch"), headers=headers)
 
 
-def names_a_version(request: Request) -> bool:
-    """Is it bound to one version, rather than to there being none?"""
-    if request.query.get("ifGenerationMatch", "0") != "0":
-        return True
-    return any(name.lower() == "if-match" for name in request.headers)
-
-
 def _repaired(request: Request) -> Request:
     """An upload as the emulator takes it whole: plain if there are bytes, in two parts if there are none."""
     kind = request.query.get("uploadType")

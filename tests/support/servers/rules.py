@@ -13,8 +13,7 @@ from tests.support.servers.calls import Call, Operation
 class Act(StrEnum):
     """DELAY: answer after ``seconds``. ANSWER: with ``status``, doing nothing. CUT: close the connection, doing
     nothing. LOSE: do it, then close the connection without an answer. HANG: never answer. HIDE: leave objects whose
-    name matches ``hidden`` out of a listing. IGNORE_CONDITIONS: as some stores do. IGNORE_MATCH: only those that
-    name a version, as others do. PAGES: of ``size`` names."""
+    name matches ``hidden`` out of a listing. IGNORE_CONDITIONS: as some stores do. PAGES: of ``size`` names."""
 
     DELAY = "delay"
     ANSWER = "answer"
@@ -23,7 +22,6 @@ class Act(StrEnum):
     HANG = "hang"
     HIDE = "hide"
     IGNORE_CONDITIONS = "ignore conditions"
-    IGNORE_MATCH = "ignore match"
     PAGES = "pages"
 
 

@@ -1,0 +1,98 @@
+"""A pure cache of ends for remote stores: a few packs instead of thousands of reads.
+
+Ends never change, so a pack is right as long as the listing still names the end. A pack can be lost, late or garbled
+without changing any result, and two drivers that write a pack at once only lose some speed.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any
+
+from marin.errors import CorruptRecord, StoreError
+from marin.store.documents import BadDocument, parse_json
+from marin.store.ends import parse_end
+from marin.store.layout import INDEX
+from marin.store.objects.objects import Objects
+
+FORMAT = 2
+WORTH_PACKING = 64  # ends to read one by one: about a second if a round trip takes 20 ms
+
+type Pack = dict[str, str]  # content by name
+
+
+class Packs:
+    """Reads ends through the packs of a store. unpacked: ends that had to be read one by one so far."""
+
+    def __init__(self, objects: Objects, worth: int = WORTH_PACKING) -> None:
+        """worth: the number of single reads from which packs are written."""
+        self.objects, self.worth = objects, worth
+        self.packs: dict[str, Pack] = {}
+        self.unpacked: Pack = {}
+
+    def read(self, names: Collection[str]) -> dict[str, bytes]:
+        """Return the content of these ends by name. names: as a listing has just given them."""
+        self._load({_pack_name(name) for name in names})
+        found = {name: packed.encode() for name in names if (packed := self.packs[_pack_name(name)].get(name))}
+        single = [name for name in names if name not in found]
+        for name, content in self.objects.read_many(single).items():
+            found[name] = content
+            try:
+                self.unpacked[name] = content.decode()
+            except UnicodeDecodeError:
+                continue  # not an end; parsing it raises the error
+        return found
+
+    def pack(self) -> None:
+        """Add the ends that were read one by one to the packs, if they are enough. Ignores a store's refusal.
+
+        An unreadable end stays out, so that a person who restores the file is heard.
+        """
+        if len(self.unpacked) < self.worth:
+            return
+        by_pack: dict[str, Pack] = {}
+        for name, content in self.unpacked.items():
+            if _is_readable(name, content):
+                by_pack.setdefault(_pack_name(name), {})[name] = content
+        self._load(by_pack.keys())
+        for pack, entries in by_pack.items():
+            merged = self.packs[pack] = {**self.packs[pack], **entries}
+            content = zlib.compress(json.dumps({"format": FORMAT, "ends": merged}).encode(), level=1)
+            try:
+                self.objects.write(pack, content)
+            except StoreError:
+                return  # only speed is lost
+        self.unpacked.clear()
+
+    def _load(self, packs: Iterable[str]) -> None:
+        new = [pack for pack in packs if pack not in self.packs]
+        contents = self.objects.read_many(new)
+        for pack in new:
+            self.packs[pack] = _parse(contents.get(pack))
+
+
+def _pack_name(end: str) -> str:
+    """Return one of sixteen names, by the identity's first digit. A pack of 100,000 records has a few megabytes."""
+    return f"{INDEX}/ends-{end.rpartition('/')[2][:1]}"
+
+
+def _is_readable(name: str, content: str) -> bool:
+    try:
+        return bool(content and parse_end(content.encode(), name))
+    except CorruptRecord:
+        return False
+
+
+def _parse(content: bytes | None) -> Pack:
+    """Parse a pack. Content of any other format counts as an empty pack."""
+    if content is None:
+        return {}
+    try:
+        pack: Mapping[str, Any] = parse_json(zlib.decompress(content))
+        if pack["format"] != FORMAT:
+            return {}
+        return {str(name): str(text) for name, text in pack["ends"].items()}
+    except (zlib.error, BadDocument, ValueError, TypeError, KeyError, AttributeError):
+        return {}
