@@ -156,7 +156,8 @@ def source_diff(change: Change, old_sources: Mapping[str, str], new_sources: Map
     if change.kind == "package":
         return f"{change.name}: {change.old or 'not used'} → {change.new or 'not used'}"
     if change.kind == "moved":
-        return f"{change.old} → {change.name}: moved, the code is the same"
+        place, there = change.old.rpartition(".")[0], change.name.rpartition(".")[0]
+        return f"{change.old} → {change.name}: {'renamed' if place == there else 'moved'}, the code is the same"
     before = _source(change.name, old_sources).splitlines()
     after = _source(change.name, new_sources).splitlines()
     lines = difflib.unified_diff(before, after, f"{change.name} (then)", f"{change.name} (now)", lineterm="")

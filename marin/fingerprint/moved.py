@@ -1,8 +1,9 @@
-"""Find moved code and added fields: differences of two fingerprints that change no output.
+"""Find moved code, new names and added fields: differences of two fingerprints that change no output.
 
 A unit's name contains its module, so a moved file renames its units, also in the texts of other units. A unit counts as
-moved if one unit vanished, a unit with the same name within its module appeared, and the two texts are equal once every
-name in them is replaced by its target. If several units could be the moved one, none counts as moved: that is drift.
+moved if one unit vanished, another appeared with the same name or in the same module, and the two texts are equal.
+Texts are compared with targets in place of imported names, and with numbers in place of local variables. If several
+units could be the moved one, none counts as moved: that is drift.
 
 A class that gained a ``since()`` field makes the same output as before. A changed default of such a field is drift,
 because identities leave the default out.
@@ -14,12 +15,12 @@ import ast
 import functools
 import re
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, field
 
+from marin.fingerprint.unit_text import EMPTY, LABEL, Sources, Text, copied, module_of, own_name, text_of
 from marin.steps.our_packages import RENAMED
 
-_LABEL = re.compile(r"((?:[\w.<>]+: )?)([\w.]+) is ([\w.<>~*/ -]+)")  # the target of an imported name: see units
 _SAID = re.compile(r"# [\w.<>]+: ")  # an annotation or a docstring
 _SINCE = "marin.since"
 _PLACES = re.compile(r"\b__(?:name|package|module|qualname)__\b")  # a move changes them, which only loggers ignore
@@ -35,42 +36,6 @@ _UNSAID = re.compile(rf"\n# (?:[\w.<>]+: )?(?:{_PATHS}|{_BASE}|{_BOTH})(?=\n|$)"
 _BEFORE = {now: then for then, now in RENAMED.items()}
 _OLD = re.compile(r"\bmarin_(?:datasets|infra|operators)\b")
 _NEW = re.compile(r"(?<![\w.])(?:operators\.datasets|operators|infra)\b")
-
-_EMPTY = ast.Module([], [])
-
-type Sources = Mapping[str, str]
-
-
-@dataclass(frozen=True)
-class Text:
-    """The parts of a unit's source.
-
-    labels: (scope, name, target) of each imported name, in the order of the bindings. rest: lines that are no code.
-    """
-
-    code: ast.Module | None
-    rest: str
-    labels: tuple[tuple[str, str, str], ...]
-
-    @functools.cached_property
-    def names(self) -> frozenset[str]:
-        """Return the names that the code uses."""
-        return frozenset(node.id for node in ast.walk(self.code or _EMPTY) if isinstance(node, ast.Name))
-
-    def written(self, renamed: Mapping[str, str]) -> str:
-        code = "" if self.code is None else ast.unparse(_Renamed(renamed).visit(_copied(self.code)))
-        return f"{code}\n{self.rest}"
-
-    def leads(self, module: str, known: Sources, renamed: Mapping[str, str]) -> dict[tuple[str, str], list[str]]:
-        """Return the targets of the unit's names by scope and name, from its labels or in its own module."""
-        found: dict[tuple[str, str], list[str]] = {}
-        for scope, chain, target in self.labels:
-            found.setdefault((scope, chain), []).append(renamed.get(target, target))
-        for name in self.names:
-            own = f"{module}.{name}"
-            if own in known:
-                found.setdefault(("", name), [renamed.get(own, own)])
-        return found
 
 
 @dataclass(frozen=True)
@@ -124,21 +89,17 @@ class _Comparison:
     def is_same(self, name: str, other: str) -> bool:
         if name != other and _PLACES.search(self.old[name].replace("getLogger(__name__)", "")):
             return False
-        return self.is_alike(_text(self.old[name]), name, _text(self.new[other]), other)
+        return self.is_alike(text_of(self.old[name]), name, text_of(self.new[other]), other)
 
-    def is_alike(self, before: Text, name: str, after: Text, other: str, ignored: frozenset[str] = frozenset()) -> bool:
+    def is_alike(self, before: Text, name: str, after: Text, other: str, ignored: Set[str] = frozenset()) -> bool:
         """Return whether both have the same code with the same targets. ignored: names whose targets may differ."""
-        if before.written(self.renamed) != after.written({}):
-            return False
-        sides = before.leads(_module(name), self.old, self.renamed), after.leads(_module(other), self.new, {})
-        then, now = (
-            {at: units for at, units in leads.items() if at[1].split(".")[0] not in ignored} for leads in sides
+        return before.read(name, self.old, self.renamed, after.named, ignored) == after.read(
+            other, self.new, {}, after.named, ignored
         )
-        return then == now
 
     def match_fields(self, name: str, matched: Matched) -> None:
         """Compare two versions of a class that may differ in since() fields only."""
-        before, after = _text(self.old[name]), _text(self.new[name])
+        before, after = text_of(self.old[name]), text_of(self.new[name])
         then, now = _since_fields(before), _since_fields(after)
         if not (then or now) or not _may_gain(after, now.keys() - then.keys()):
             return
@@ -163,7 +124,7 @@ def _with_fields(came: set[str], new: Sources) -> set[str]:
     They use only each other, Python and marin, so older code cannot know them.
     """
     known = sys.stdlib_module_names | {"marin"}
-    alone = {name for name in came if _text(new[name]).code is not None and _own(name).isidentifier()}
+    alone = {name for name in came if text_of(new[name]).code is not None and own_name(name).isidentifier()}
 
     def uses_others(name: str) -> bool:
         used = _uses(name, new) - alone
@@ -176,11 +137,13 @@ def _with_fields(came: set[str], new: Sources) -> set[str]:
 
 def _uses(name: str, known: Sources) -> set[str]:
     """Return the targets of a unit's names."""
-    text = _text(known[name])
+    text = text_of(known[name])
     found = {target for _, _, target in text.labels}
-    for node in ast.walk(text.code or _EMPTY):
+    for node in ast.walk(text.code or EMPTY):
         if isinstance(node, (ast.Name, ast.Attribute)):
-            found.update(each for each in (f"{_module(name)}.{ast.unparse(node)}", ast.unparse(node)) if each in known)
+            found.update(
+                each for each in (f"{module_of(name)}.{ast.unparse(node)}", ast.unparse(node)) if each in known
+            )
     return found - {name}
 
 
@@ -200,39 +163,56 @@ def said_more(then: str, now: str) -> bool:
 
 def _said(text: str) -> tuple[list[str], set[str]]:
     """Return the lines of a unit without annotations and docstrings, and the annotations and docstrings."""
-    said = {line for line in text.split("\n") if _SAID.match(line) and not _LABEL.fullmatch(line[2:])}
+    said = {line for line in text.split("\n") if _SAID.match(line) and not LABEL.fullmatch(line[2:])}
     return [line for line in text.split("\n") if line not in said], said
 
 
 def since_fields(text: str) -> dict[str, str]:
     """Return the since() fields of a class's source, each with its statement."""
-    return {name: ast.unparse(node) for name, node in _since_fields(_text(text)).items()}
+    return {name: ast.unparse(node) for name, node in _since_fields(text_of(text)).items()}
 
 
 def _paired(old: Sources, new: Sources) -> dict[str, str]:
+    """Return new name by old name of units that may be the same: moved to another module, or renamed in theirs."""
     gone, came = old.keys() - new.keys(), new.keys() - old.keys()
+    sides = ((gone, old), (came, new))
     alike: dict[tuple[str, str], tuple[list[str], list[str]]] = {}
-    for number, (names, texts) in enumerate(((gone, old), (came, new))):
-        shown = {name: _own(name) for name in names}
+    for number, (names, texts) in enumerate(sides):
+        shown = {name: own_name(name) for name in names}
         for name in sorted(names):
-            key = (_own(name), _text(texts[name]).written(shown))
+            key = (own_name(name), text_of(texts[name]).written(shown))
             alike.setdefault(key, ([], []))[number].append(name)
-    moved = {one[0]: other[0] for one, other in alike.values() if len(one) == len(other) == 1}
+    moved = _single(alike)
     modules = _modules(moved, new)
     for one, other in alike.values():
         for name in one:
-            there = f"{modules.get(_module(name), '')}.{_own(name)}"
+            there = f"{modules.get(module_of(name), '')}.{own_name(name)}"
             if name not in moved and there in other:
                 moved[name] = there
-    return moved
+    paired = {*moved, *moved.values()}
+    alike = {}
+    for number, (names, texts) in enumerate(sides):
+        left = {
+            name for name in names - paired if own_name(name).isidentifier() and text_of(texts[name]).code is not None
+        }
+        shown = {**modules, **moved, **dict.fromkeys(left, "?")} if texts is old else dict.fromkeys(left, "?")
+        for name in sorted(left):
+            module = module_of(name)
+            key = (shown.get(module, module), "\n".join(text_of(texts[name]).read(name, texts, shown)[:2]))
+            alike.setdefault(key, ([], []))[number].append(name)
+    return moved | _single(alike)
+
+
+def _single(alike: Mapping[tuple[str, str], tuple[list[str], list[str]]]) -> dict[str, str]:
+    return {one[0]: other[0] for one, other in alike.values() if len(one) == len(other) == 1}
 
 
 def _modules(moved: Mapping[str, str], new: Sources) -> dict[str, str]:
     """Return new name by old name of each module whose units all moved to one module."""
     targets: dict[str, set[str]] = {}
     for name, other in moved.items():
-        targets.setdefault(_module(name), set()).add(_module(other))
-    left = {_module(name) for name in new}
+        targets.setdefault(module_of(name), set()).add(module_of(other))
+    left = {module_of(name) for name in new}
     return {name: min(held) for name, held in targets.items() if len(held) == 1 and name not in left}
 
 
@@ -264,7 +244,7 @@ def _since_fields(text: Text) -> dict[str, ast.AnnAssign]:
 
 
 def _without(text: Text, fields: Iterable[str]) -> Text:
-    made = Text(_copied(text.code or _EMPTY), text.rest, text.labels)
+    made = Text(copied(text.code or EMPTY), text.rest, text.labels)
     cls, gone = _class(made), [node for name, node in _fields(made).items() if name in fields]
     if cls is not None:
         cls.body = [node for node in cls.body if node not in gone] or [ast.Pass()]
@@ -274,53 +254,6 @@ def _without(text: Text, fields: Iterable[str]) -> Text:
 def _class(text: Text) -> ast.ClassDef | None:
     body = text.code.body if text.code is not None else []
     return body[0] if len(body) == 1 and isinstance(body[0], ast.ClassDef) else None
-
-
-@functools.lru_cache(maxsize=4096)
-def _text(source: str) -> Text:
-    lines = source.split("\n")
-    start = len(lines)
-    while start and lines[start - 1].startswith("# "):
-        start -= 1
-    found = {line: _LABEL.fullmatch(line[2:]) for line in lines[start:]}
-    labels = tuple((label[1], label[2], label[3]) for label in found.values() if label is not None)
-    rest = [line for line in lines[start:] if found[line] is None]
-    written = "\n".join(lines[:start])
-    try:
-        code = ast.parse(written)
-    except (SyntaxError, ValueError):
-        code = None
-    if code is None or ast.unparse(code) != written:  # the content of a file, or code without source
-        return Text(None, source, ())
-    return Text(code, "\n".join(rest), labels)
-
-
-def _copied(code: ast.Module) -> ast.Module:
-    return ast.parse(ast.unparse(code))
-
-
-class _Renamed(ast.NodeTransformer):
-    """Replaces ``lib.rules.keep`` by its new name where the code writes the name in full."""
-
-    def __init__(self, names: Mapping[str, str]) -> None:
-        self._names = names
-
-    def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
-        written = ast.unparse(node)
-        if written in self._names:
-            return ast.parse(self._names[written], mode="eval").body
-        return self.generic_visit(node)
-
-
-def _own(name: str) -> str:
-    """Return a unit's name within its module, or a file's name within its folder."""
-    if "/" in name:
-        return name.rstrip("/").rpartition("/")[2]
-    return name.rpartition(".")[2]
-
-
-def _module(name: str) -> str:
-    return name.rstrip("/").rpartition("/" if "/" in name else ".")[0]
 
 
 def named_today(text: str) -> str:

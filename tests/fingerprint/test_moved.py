@@ -1,8 +1,15 @@
 """A file that moves with its code unchanged is no drift; what only looks like it is."""
 
+import ast
+import inspect
+import re
+import textwrap
+
 import pytest
 
 from marin.fingerprint.fingerprint import CodeFingerprint, compare
+from marin.fingerprint.source.normalize import normalise
+from marin.fingerprint.source.syntax import Syntax
 from marin.steps.value import digest
 from tests.fingerprint.cases import HEAD, STEP
 from tests.fingerprint.project import read_each, write
@@ -85,6 +92,29 @@ CASES = {
         | {"lib/more.py": "from lib.rules import Rule\n\ndef keep(x):\n    return Rule().keep(x)\n"},
         set(),
     ),
+    "a class, a function and a constant with new names": (
+        edited(
+            rules=[("Rule", "Bound"), ("def keep(x)", "def retain(x)"), ("LIMIT", "MOST")],
+            use=[("lib.rules.keep", "lib.rules.retain")],
+            op=[("import keep as k", "import retain as k")],
+        ),
+        set(),
+    ),
+    "a new name, and a change": (
+        edited(
+            rules=[("def keep(x):\n    return Rule", "def retain(x):\n    return -Rule")],
+            use=[("lib.rules.keep", "lib.rules.retain")],
+            op=[("import keep as k", "import retain as k")],
+        ),
+        {"added lib.rules.retain", "removed lib.rules.keep", "changed lib.use.both"},
+    ),
+    "a new name for one, and another under the old name": (
+        edited(
+            rules=[("def keep(x):", "def keep(x):\n    return [x]\n\n\ndef retain(x):")],
+            use=[("lib.rules.keep", "lib.rules.retain")],
+        ),
+        {"changed lib.rules.keep"},
+    ),
     "a module that moved and changed": (
         edited(MOVE, **FOLLOW, rules=[("LIMIT = 3", "LIMIT = 4")]),
         {"added lib.text.rules.LIMIT", "removed lib.rules.LIMIT"},
@@ -162,6 +192,92 @@ def test_a_function_that_finds_another_value_where_it_went_has_not_moved():
     assert {change.kind for change in compare(before, after)} == {"added", "removed"}
     imported = fingerprint(**USED, lib__b__keep=f"{KEEP}\n# LIMIT is lib.a.LIMIT")
     assert {change.kind for change in compare(before, imported)} == {"moved"}
+
+
+def kinds(then, now, **others):
+    return {change.kind for change in compare(fingerprint(lib__f=then, **others), fingerprint(lib__f=now, **others))}
+
+
+@pytest.mark.parametrize(
+    ("then", "now"),
+    [
+        ("def f(x):\n    a = x\n    return a", "def f(x):\n    b = x\n    return b"),
+        ("def f(x):\n    return [a for a in x if a]", "def f(x):\n    return [b for b in x if b]"),
+        ("def f(x):\n    a = [a for a in x]\n    return a", "def f(x):\n    b = [a for a in x]\n    return b"),
+        (
+            "def f(x):\n    a = 0\n\n    def g():\n        nonlocal a\n        a += x\n    g()\n    return a",
+            "def f(x):\n    b = 0\n\n    def g():\n        nonlocal b\n        b += x\n    g()\n    return b",
+        ),
+        (
+            "def f():\n    try:\n        return 1\n    except ValueError as a:\n        raise a",
+            "def f():\n    try:\n        return 1\n    except ValueError as b:\n        raise b",
+        ),
+        ("f = {a: 1 for a in (1, 2)}", "f = {b: 1 for b in (1, 2)}"),
+    ],
+)
+def test_a_local_variable_may_have_another_name(then, now):
+    assert kinds(then, now) == set()
+
+
+@pytest.mark.parametrize(
+    ("then", "now"),
+    [
+        ("def f(a):\n    return a", "def f(b):\n    return b"),  # callers may write the name
+        ("def f(x):\n    return lambda a=1: a", "def f(x):\n    return lambda b=1: b"),
+        ("def f(a=x):\n    x = 1\n    return a", "def f(a=y):\n    y = 1\n    return a"),
+        ("def f():\n    return [x for x in x]", "def f():\n    return [y for y in y]"),
+        ("def f():\n    a = 1\n    return locals()", "def f():\n    b = 1\n    return locals()"),
+        ("def f():\n    a = 1\n    return f'{a=}'", "def f():\n    b = 1\n    return f'{b=}'"),
+        (
+            "def f(sql):\n    a, b = sql\n    return sql('select a') + b",
+            "def f(sql):\n    b, a = sql\n    return sql('select a') + a",
+        ),
+        ("def f():\n    global a\n    a = 1", "def f():\n    global b\n    b = 1"),
+        (
+            "def f():\n\n    class C:\n        a = 1\n    return C",
+            "def f():\n\n    class C:\n        b = 1\n    return C",
+        ),
+        ("def f():\n    a = b = 1\n    a += 1\n    return a", "def f():\n    a = b = 1\n    a += 1\n    return b"),
+        ("def f():\n    a = 1\n    return g", "def f():\n    g = 1\n    return g"),
+        ("class f:\n    a = 1", "class f:\n    b = 1"),
+    ],
+)
+def test_any_other_name_counts(then, now):
+    assert kinds(then, now, lib__x="x = 1", lib__y="y = 2", lib__g="g = 1") == {"changed"}
+
+
+def variables(function):
+    """The names that a function binds as plain variables, in its own scope alone."""
+    nodes = list(ast.walk(function))
+    inner = {name.id for each in nodes if isinstance(each, ast.comprehension) for name in names(each.target)}
+    held = {each.arg for each in nodes if isinstance(each, ast.arg)} | inner
+    return {each.id for each in names(function) if isinstance(each.ctx, ast.Store)} - held
+
+
+def names(node):
+    return [each for each in ast.walk(node) if isinstance(each, ast.Name)]
+
+
+def test_one_use_under_another_name_counts_and_all_uses_do_not():
+    """Of each local variable of real functions. A use alone under a new name reads or writes something else."""
+    found = 0
+    for function in ast.walk(ast.parse(inspect.getsource(textwrap))):
+        if not isinstance(function, ast.FunctionDef):
+            continue
+        normalise([function], Syntax("lib", "lib"))
+        then = ast.unparse(function)
+        strings = " ".join(str(each.value) for each in ast.walk(function) if isinstance(each, ast.Constant))
+        for name in sorted(variables(function) - {*re.findall(r"\w+", strings)}):
+            uses = [each for each in names(function) if each.id == name]
+            for some in (uses, *([use] for use in uses if len(uses) > 1)):
+                for use in some:
+                    use.id = "renamed"
+                wanted = set() if len(some) == len(uses) else {"changed"}
+                assert kinds(then, ast.unparse(function)) == wanted, (name, ast.unparse(function))
+                for use in some:
+                    use.id = name
+            found += 1
+    assert found > 10
 
 
 def test_data_beside_code_is_compared_as_it_is():

@@ -10,7 +10,7 @@ These parts are dropped:
 - import statements, because names lead to the same definitions without them (see closure).
 
 Docstrings and annotations are kept aside (see Aside): they count if something reads them (see closure).
-Everything else counts, also the names of local variables.
+Everything else counts. Names of local variables count too, until two texts are compared (see moved).
 """
 
 from __future__ import annotations

@@ -1,0 +1,120 @@
+"""Number the local variables of code, so that functions which differ only in such names are equal.
+
+A variable gets a number if reading the source shows every use. A parameter keeps its name, because a caller may write
+it. So does a name that an import, a definition or a pattern binds. Code that looks up variables by name (``locals()``,
+``eval``) keeps all names.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Generator, Iterator, Set
+from contextlib import contextmanager
+
+from marin.fingerprint.source.bindings import COMPREHENSIONS, DEFINITIONS, bound_names, parameters
+
+_LOOKS_UP = frozenset({"locals", "vars", "dir", "eval", "exec", "f_locals", "_getframe", "currentframe", "stack"})
+
+
+def numbered(code: ast.Module, kept: Set[str]) -> ast.Module:
+    """Return the code, changed in place, with ‹1›, ‹2› … for its local variables. kept: names that stay."""
+    if any(isinstance(node, (ast.Name, ast.Attribute)) and _name(node) in _LOOKS_UP for node in ast.walk(code)):
+        return code
+    return _Numbers(kept).visit(code)
+
+
+def _name(node: ast.Name | ast.Attribute) -> str:
+    return node.id if isinstance(node, ast.Name) else node.attr
+
+
+def _kept(node: ast.AST) -> Iterator[str]:
+    """Yield the names that a node binds, unless it binds them as a plain variable."""
+    match node:
+        case ast.FunctionDef(name=name, args=arguments) | ast.AsyncFunctionDef(name=name, args=arguments):
+            yield name
+            yield from (each.arg for each in parameters(arguments))
+        case ast.Lambda(args=arguments):
+            yield from (each.arg for each in parameters(arguments))
+        case ast.ClassDef(name=name, body=body):
+            yield name
+            yield from (bound for inner in body for bound in bound_names(inner))
+        case ast.Global(names=names):
+            yield from names
+        case ast.MatchAs(name=str(name)) | ast.MatchStar(name=str(name)) | ast.MatchMapping(rest=str(name)):
+            yield name
+        case _:
+            return
+
+
+class _Numbers(ast.NodeTransformer):
+    def __init__(self, kept: Set[str]) -> None:
+        self._kept = kept
+        self._numbers: dict[str, int] = {}  # by variable of the surrounding scopes
+        self._last = 0
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+        return self._function(node)
+
+    def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> ast.AST:
+        return self._function(node)
+
+    def _function(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> ast.AST:
+        node.decorator_list = self._each(node.decorator_list)
+        node.args = self.visit(node.args)
+        foreign = {name for each in _own(node) if isinstance(each, ast.Nonlocal) for name in each.names}
+        with self._scope(node, {name for inner in node.body for name in bound_names(inner)} - foreign):
+            node.body = self._each(node.body)
+        return node
+
+    def generic_visit(self, node: ast.AST) -> ast.AST:
+        if not isinstance(node, COMPREHENSIONS):
+            return super().generic_visit(node)
+        first, *_ = node.generators
+        outside, first.iter = self.visit(first.iter), ast.Constant(None)  # the surrounding scope evaluates it
+        targets = [each for generator in node.generators for each in ast.walk(generator.target)]
+        with self._scope(node, {each.id for each in targets if isinstance(each, ast.Name) and not _is_read(each)}):
+            super().generic_visit(node)
+        first.iter = outside
+        return node
+
+    def visit_Name(self, node: ast.Name) -> ast.AST:
+        return ast.Name(self._numbered(node.id), node.ctx)
+
+    def visit_ExceptHandler(self, node: ast.ExceptHandler) -> ast.AST:
+        if node.name is not None:
+            node.name = self._numbered(node.name)
+        return self.generic_visit(node)
+
+    def visit_Nonlocal(self, node: ast.Nonlocal) -> ast.AST:
+        return ast.Nonlocal([self._numbered(name) for name in node.names])
+
+    def _each[T: ast.AST](self, nodes: list[T]) -> list[T]:
+        return [self.visit(node) for node in nodes]
+
+    def _numbered(self, name: str) -> str:
+        if name not in self._numbers:
+            return name
+        if not self._numbers[name]:
+            self._last += 1
+            self._numbers[name] = self._last
+        return f"‹{self._numbers[name]}›"
+
+    @contextmanager
+    def _scope(self, node: ast.AST, variables: Set[str]) -> Generator[None]:
+        outer = self._numbers
+        own = variables - self._kept - {name for inner in ast.walk(node) for name in _kept(inner)}
+        self._numbers = {**outer, **dict.fromkeys(own, 0)}
+        yield
+        self._numbers = {name: number if name in own else self._numbers[name] for name, number in outer.items()}
+
+
+def _is_read(node: ast.Name) -> bool:
+    return isinstance(node.ctx, ast.Load)
+
+
+def _own(node: ast.AST) -> Iterator[ast.AST]:
+    """Yield the nodes below a node, except in definitions below it."""
+    for child in ast.iter_child_nodes(node):
+        yield child
+        if not isinstance(child, DEFINITIONS):
+            yield from _own(child)

@@ -1,0 +1,187 @@
+"""The text of one unit, and the form in which two texts are compared.
+
+The form has targets in place of imported names, numbers in place of local variables, and today's names of units.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import re
+from collections.abc import Iterator, Mapping, Set
+from dataclasses import dataclass
+
+from marin.fingerprint.source.bindings import DEFINITIONS
+from marin.fingerprint.source.local_names import numbered
+
+LABEL = re.compile(r"((?:[\w.<>]+: )?)([\w.]+) is ([\w.<>~*/ -]+)")  # the target of an imported name: see units
+_WORD = re.compile(r"\w+")
+EMPTY = ast.Module([], [])
+
+type Sources = Mapping[str, str]
+type _Read = tuple[str, str, dict[tuple[str, str], list[str]]]  # code, lines that are no code, targets of names
+
+
+@dataclass(frozen=True)
+class Text:
+    """The parts of a unit's source.
+
+    labels: (scope, name, target) of each imported name, in the order of the bindings. rest: lines that are no code.
+    """
+
+    code: ast.Module | None
+    rest: str
+    labels: tuple[tuple[str, str, str], ...]
+
+    @functools.cached_property
+    def names(self) -> frozenset[str]:
+        """Return the names that the code uses."""
+        return frozenset(node.id for node in ast.walk(self.code or EMPTY) if isinstance(node, ast.Name))
+
+    def written(self, renamed: Mapping[str, str]) -> str:
+        """Return the text with today's names where the code writes names in full. renamed: new name by old name."""
+        code = _Renamed(renamed).visit(copied(self.code)) if self.code is not None else EMPTY
+        return f"{ast.unparse(numbered(code, self.imported))}\n{self.rest}"
+
+    @functools.cached_property
+    def imported(self) -> frozenset[str]:
+        """Return the names that imports bind."""
+        return frozenset(chain.split(".")[0] for _, chain, _ in self.labels)
+
+    @functools.cached_property
+    def named(self) -> frozenset[str]:
+        """Return the names that a string of the code contains, which may look them up."""
+        strings = (node.value for node in ast.walk(self.code or EMPTY) if isinstance(node, ast.Constant))
+        return self.names & {word for each in strings if isinstance(each, str) for word in _WORD.findall(each)}
+
+    def read(
+        self,
+        name: str,
+        known: Sources,
+        renamed: Mapping[str, str],
+        kept: Set[str] = frozenset(),
+        ignored: Set[str] = frozenset(),
+    ) -> _Read:
+        """Return the text as it is compared.
+
+        renamed: new name by old name. kept: local variables that keep their names. ignored: names whose targets do not
+        matter.
+        """
+        if self.code is None:
+            return "", self.rest, {}
+        code = numbered(_Renamed(renamed).visit(copied(self.code)), self.imported | kept)
+        own, module = own_name(name), module_of(name)
+        leads: dict[tuple[str, str], list[str]] = {}
+        for scope, chain, target in self.labels:
+            leads.setdefault((scope, chain), []).append(target)
+        for used in {node.id for node in ast.walk(code) if isinstance(node, ast.Name)}:
+            if (unit := f"{module}.{used}") in known:
+                leads.setdefault(("", used), [unit])
+        elsewhere = _bound_within(code, own) | {chain.split(".")[0] for scope, chain in leads if scope}
+        targets = {
+            chain: f"‹{renamed.get(found[0], found[0])}›"
+            for (_, chain), found in leads.items()
+            if len(found) == 1 and found[0] in known and chain.isidentifier() and chain not in elsewhere
+        }
+        if own not in elsewhere:
+            targets[own] = f"‹{renamed.get(name, name)}›"
+
+        def today(line: str) -> str:  # "News.hear: " of a label, "# News.hear: str" of an annotation
+            return re.sub(rf"^(# )?{re.escape(own)}(?=[.:])", rf"\1{targets.get(own, own)}", line)
+
+        leading = {
+            (today(scope), ".".join([targets.get(first, first), *attributes])): [renamed.get(at, at) for at in found]
+            for (scope, chain), found in leads.items()
+            for first, *attributes in [chain.split(".")]
+            if first not in ignored
+        }
+        code = _Targets(targets).visit(code)
+        return ast.unparse(code), "\n".join(map(today, self.rest.split("\n"))), leading
+
+
+@functools.lru_cache(maxsize=4096)
+def text_of(source: str) -> Text:
+    lines = source.split("\n")
+    start = len(lines)
+    while start and lines[start - 1].startswith("# "):
+        start -= 1
+    found = {line: LABEL.fullmatch(line[2:]) for line in lines[start:]}
+    labels = tuple((label[1], label[2], label[3]) for label in found.values() if label is not None)
+    rest = [line for line in lines[start:] if found[line] is None]
+    written = "\n".join(lines[:start])
+    try:
+        code = ast.parse(written)
+    except (SyntaxError, ValueError):
+        code = None
+    if code is None or ast.unparse(code) != written:  # the content of a file, or code without source
+        return Text(None, source, ())
+    return Text(code, "\n".join(rest), labels)
+
+
+def copied(code: ast.Module) -> ast.Module:
+    return ast.parse(ast.unparse(code))
+
+
+class _Renamed(ast.NodeTransformer):
+    """Replaces ``lib.rules.keep`` by its new name where the code writes the name in full."""
+
+    def __init__(self, names: Mapping[str, str]) -> None:
+        self._names = names
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
+        written = ast.unparse(node)
+        if written in self._names:
+            return ast.parse(self._names[written], mode="eval").body
+        return self.generic_visit(node)
+
+
+class _Targets(ast.NodeTransformer):
+    """Replaces names by their targets."""
+
+    def __init__(self, targets: Mapping[str, str]) -> None:
+        self._targets = targets
+
+    def visit_Name(self, node: ast.Name) -> ast.AST:
+        return ast.Name(self._targets.get(node.id, node.id), node.ctx)
+
+    def visit_Module(self, node: ast.Module) -> ast.AST:
+        for statement in node.body:
+            if isinstance(statement, DEFINITIONS):
+                statement.name = self._targets.get(statement.name, statement.name)
+        return self.generic_visit(node)
+
+
+def _bound_within(code: ast.Module, own: str) -> set[str]:
+    """Return the names that code binds, apart from the unit's own name at the top level."""
+    return {name for statement in code.body for name in _bindings(statement) if name != own} | {
+        name for statement in code.body if isinstance(statement, DEFINITIONS) for name in _bindings(statement)
+    }
+
+
+def _bindings(statement: ast.stmt) -> Iterator[str]:
+    for node in ast.walk(statement):
+        match node:
+            case ast.Name(id=name, ctx=ast.Store() | ast.Del()) | ast.arg(arg=name):
+                yield name
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+                if node is not statement:
+                    yield name
+            case ast.ExceptHandler(name=str(name)) | ast.MatchAs(name=str(name)) | ast.MatchStar(name=str(name)):
+                yield name
+            case ast.MatchMapping(rest=str(name)):
+                yield name
+            case ast.Global(names=names) | ast.Nonlocal(names=names):
+                yield from names
+            case _:
+                pass
+
+
+def own_name(name: str) -> str:
+    """Return a unit's name within its module, or a file's name within its folder."""
+    if "/" in name:
+        return name.rstrip("/").rpartition("/")[2]
+    return name.rpartition(".")[2]
+
+
+def module_of(name: str) -> str:
+    return name.rstrip("/").rpartition("/" if "/" in name else ".")[0]
