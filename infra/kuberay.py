@@ -44,7 +44,7 @@ def ray_job(
     cpu_hosts: int,
     secret: str,
 ) -> Manifest:
-    """Return a driver with its own cluster, which ends with the driver.
+    """Return a driver with its own cluster, which stays ``KEPT_SECONDS`` longer than the driver.
 
     command: the command to run in the image; the image must hold the experiment."""
     return {

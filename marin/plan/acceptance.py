@@ -37,7 +37,7 @@ def accept_named(plan: Plan, steps: Iterable[ExecutorStep[Any]], because: str) -
         if decision.trust is Trust.REVOKED:
             raise Revoked(
                 f"{decision.step.name}: {decision.reason}. A revocation is not drift: make the output again, build on "
-                "the replacement, or `marin revoke --withdraw`"
+                "the replacement, or `marin revoke --withdraw --because REASON`"
             )
         if not decision.drift:
             raise CorruptRecord(f"{decision.step.name}: {decision.reason}. This is damage, not drift")

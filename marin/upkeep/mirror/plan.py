@@ -122,7 +122,8 @@ def _must_be_trusted(source: Store, target: Store, lineage: Lineage, records: li
                 [
                     f"{len(lines)} of {len(records)} outputs are revoked, or built from revoked ones:",
                     *lines,
-                    "Nothing was copied. Rebuild them, mirror their replacements, or `marin revoke --withdraw`.",
+                    "Nothing was copied. Rebuild them, mirror their replacements, or "
+                    "`marin revoke --withdraw --because REASON`.",
                 ]
             )
         )
