@@ -1,4 +1,4 @@
-"""Small operators: registries, scopes and indirection. What each must reach, and must not."""
+"""Small operators with registries, scopes and indirection. Each case lists the units that it must reach or must not."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -29,7 +29,7 @@ def register(name):
 
 @dataclass(frozen=True)
 class Case:
-    """A step whose run() is body; has, lacks: units; opaque: parts of each note, in order; packages: names."""
+    """A step whose run() is body. has, lacks: units. opaque: parts of each note, in order. packages: names."""
 
     name: str
     body: str

@@ -1,4 +1,4 @@
-"""A small project on disk, and its step's fingerprint as a fresh process sees it."""
+"""A small project on disk, and the fingerprint of its step in a fresh process."""
 
 import json
 import os
@@ -54,13 +54,13 @@ def write(folder: Path, files: Mapping[str, str]) -> Path:
 
 
 def read(project: Path, *, hash_seed: str = "0", cwd: Path | None = None, command: list[str] | None = None):
-    """The fingerprint of ``op.build()``, by a new interpreter."""
+    """Return the fingerprint of ``op.build()``, computed by a new interpreter."""
     command = command or [sys.executable, "-c", PRINT, str(project), str(CHECKOUT)]
     return _fingerprint(_output(command, hash_seed, cwd or project))
 
 
 def read_each(projects: Sequence[Path]) -> list[CodeFingerprint]:
-    """As ``read`` for each, by processes that share only the import of the engine: 15 times faster."""
+    """Do the work of ``read`` for each project. The processes share only the import of the engine: 15 times faster."""
     return [
         _fingerprint(line)
         for line in _output([sys.executable, "-c", FORK, *map(str, projects)], "0", CHECKOUT).splitlines()
@@ -82,9 +82,9 @@ def _fingerprint(line: str) -> CodeFingerprint:
 
 
 class Refused(CodeFingerprint):
-    """In place of a fingerprint: opaque holds the error."""
+    """A refusal in place of a fingerprint. opaque holds the error."""
 
 
 def changes(old: CodeFingerprint, new: CodeFingerprint) -> set[str]:
-    """``{"changed op.Step", "added lib.rules.keep"}``."""
+    """Return the changes as ``{"changed op.Step", "added lib.rules.keep"}``."""
     return {f"{change.kind} {change.name}" for change in compare(old, new)}

@@ -1,4 +1,4 @@
-"""A project, an edit, and what the edit must change."""
+"""A project, an edit, and the units that the edit must change."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ LIB = {"pyproject.toml": "", "lib/__init__.py": "", "lib/rules.py": RULES}
 
 @dataclass(frozen=True)
 class Seen:
-    """run() is body, below top; or whole is the whole op.py. old → new in file changes exactly these units."""
+    """A project whose run() is body, below top; or whole is op.py. old → new in file changes these units alone."""
 
     name: str
     body: str
@@ -31,7 +31,7 @@ class Seen:
 
 
 def edited_projects(cases: Sequence[Seen], folder: Path) -> list[Path]:
-    """Each project as it is and, after it, as edited."""
+    """Write two folders for each case: the project as it is, then the edited project."""
     made: list[Path] = []
     for number, case in enumerate(cases):
         files = case.project()

@@ -1,4 +1,4 @@
-"""Annotations count where the code that is reached reads them, however it asks for them, and nowhere else."""
+"""Annotations count only where the reached code reads them, in any of the ways to ask for them."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Source, annotations and docstrings: each counts exactly where the code reads it."""
+"""Source, annotations and docstrings count exactly where the code reads them."""
 
 from dataclasses import replace
 
@@ -265,7 +265,7 @@ def test_it_counts_exactly_where_it_is_read(pairs, case):
 
 
 def test_an_older_fingerprint_differs_by_what_changed_alone(pairs):
-    """It has annotations and docstrings that count no longer."""
+    """An older fingerprint holds annotations and docstrings that no longer count."""
     now = pairs["a docstring of a helper beside pydantic"][0]
     said = "# f: 'Says it.'"
     sources = {name: f"{text}\n{said}" if name == "op.f" else text for name, text in now.sources.items()}
@@ -274,4 +274,4 @@ def test_an_older_fingerprint_differs_by_what_changed_alone(pairs):
     assert compare(then, now) == ()
     changed = replace(then, sources=sources | {"op.f": f"def f():\n    return str\n{said}"})
     assert [(change.kind, change.name) for change in compare(changed, now)] == [("changed", "op.f")]
-    assert compare(replace(then, format=now.format), now) != ()  # today nothing is left out
+    assert compare(replace(then, format=now.format), now) != ()  # a fingerprint of today's format leaves nothing out

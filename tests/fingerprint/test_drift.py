@@ -1,4 +1,4 @@
-"""Edit one thing in a project; exactly the right units must change."""
+"""Test that an edit of one thing in a project changes exactly the right units."""
 
 import sys
 from dataclasses import dataclass
@@ -176,7 +176,7 @@ class Edit:
 
 
 EDITS = [
-    # What does not count
+    # Edits that do not count
     Edit("comment", "op.py", "# a comment", "# another"),
     Edit("docstring of a method", "op.py", '"""Run it."""', '"""Run it\n        well."""'),
     Edit("docstring of a class", "op.py", '    """Makes something."""\n', ""),
@@ -217,7 +217,7 @@ EDITS = [
     Edit("constant of a package that is only passed through", "lib/__init__.py", "VERSION = 1", "VERSION = 2"),
     Edit("name that a star import leaves out", "lib/stars.py", "def unstarred(x):", "def unstarred(x, y):"),
     Edit("how the step is built", "op.py", "size=Size())", "size=Size(width=9))"),
-    # What counts
+    # Edits that count
     Edit("body", "op.py", "total = clean(3)", "total = clean(4)", ("changed op.Step",)),
     Edit("local renamed", "op.py", "inner", "innermost", ("changed op.outer",)),
     Edit("number kind", "op.py", "clean(3)", "clean(3.0)", ("changed op.Step",)),
@@ -332,7 +332,7 @@ def edited(edit: Edit, folder: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def fingerprints(tmp_path_factory):
-    """Before any edit and after each, every one from its own process and its own checkout."""
+    """Return the fingerprints before any edit and after each. Every one has its own process and its own checkout."""
     folder = tmp_path_factory.mktemp("drift")
     projects = {"": write(folder / "before", PROJECT)}
     projects |= {edit.name: edited(edit, folder / f"edit-{number}") for number, edit in enumerate(EDITS)}
@@ -360,7 +360,7 @@ def test_all_that_is_reached_and_nothing_else(fingerprints):
 
 
 def test_same_everywhere(fingerprints, tmp_path):
-    """Across hash seeds, working directories, checkout locations, and run as a script."""
+    """Test other hash seeds, working directories and checkout locations, and a run as a script."""
     elsewhere = write(tmp_path / "some where" / "else", PROJECT)
     main = "\n\nif __name__ == '__main__':\n    import json, sys\n"
     main += "    from marin.fingerprint.of_step import code_fingerprint\n"

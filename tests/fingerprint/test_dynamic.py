@@ -1,6 +1,6 @@
-"""Code that finds code: a change of what it finds is seen, without running it.
+"""Test code that finds code: marin sees a change of the found code without running it.
 
-By a computed name: see test_what_computed_names_lead_to. Nothing is missed silently (see test_refused)."""
+See test_what_computed_names_lead_to for computed names. marin misses nothing silently (see test_refused)."""
 
 import pytest
 
@@ -350,7 +350,7 @@ SEEN = [
 
 @pytest.fixture(scope="module")
 def pairs(tmp_path_factory):
-    """Fingerprints before and after each edit, every one from its own process and checkout."""
+    """Return the fingerprints before and after each edit. Every one has its own process and checkout."""
     found = read_each(edited_projects(SEEN, tmp_path_factory.mktemp("dynamic")))
     return dict(zip((seen.name for seen in SEEN), zip(found[::2], found[1::2], strict=True), strict=True))
 

@@ -1,4 +1,4 @@
-"""Variables and names in a folder that count in no output, and what a project adds to them."""
+"""Test the variables and file names that count in no output, and the ones that a project adds."""
 
 from pathlib import Path
 
@@ -59,7 +59,7 @@ def test_what_a_project_ignores(project: Project) -> None:
     assert stopped(run(project, "--dry-run", expect=3, LAB_USER="ada")) == ["read/task"]
     config = project.folder / "pyproject.toml"
     config.write_text(CONFIG)
-    assert "3 cached" in run(project, "--dry-run", expect=0, LAB_USER="ada")  # also what was listed before
+    assert "3 cached" in run(project, "--dry-run", expect=0, LAB_USER="ada")  # also in earlier listings
     (project.folder / "data/b.bak").write_text("")
     run(project, "--rebuild", "look/all", expect=0)
     (project.folder / "data/c.bak").write_text("")

@@ -1,4 +1,4 @@
-"""An import leads to the file that Python itself would take."""
+"""marin resolves an import to the file that Python itself would take."""
 
 import json
 import subprocess
@@ -42,7 +42,7 @@ print(json.dumps({name: ask(name) for name in sys.argv[1:]}))
 
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    """Two folders on Python's path, with modules, packages and namespaces that hide each other."""
+    """Make two folders on Python's path, with modules, packages and namespaces that hide each other."""
     folder = tmp_path_factory.mktemp("path").resolve()
     for root, files in FILES.items():
         for file in files:

@@ -1,4 +1,4 @@
-"""What one step read and the project's code kept for another: it belongs to both."""
+"""A file that one step read and the project's code kept for another step counts as read by both steps."""
 
 import shutil
 from pathlib import Path
@@ -156,7 +156,7 @@ from tests.support.toy import Blob
 
 @pytest.fixture(scope="module")
 def kept(tmp_path_factory: pytest.TempPathFactory) -> Project:
-    """A project of which each step has run, two of each class, one after the other in one process."""
+    """Return a project whose steps have all run, two of each class, one after the other in one process."""
     names = [*KEPT, *APART]
     steps = "".join(
         STEP.format(name=name, cls=name.title().replace("_", ""), argument="self.number" if name in APART else "")

@@ -1,4 +1,4 @@
-"""A file that moves with its code unchanged is no drift; what only looks like it is."""
+"""A file that moves with its code unchanged is no drift. A change that only looks like a move is drift."""
 
 import ast
 import inspect
@@ -48,7 +48,7 @@ LIB = {
 
 
 def edited(moves=(), **replaced):
-    """LIB with files moved and texts replaced."""
+    """Return LIB with files moved and texts replaced."""
     files = dict(LIB)
     for old, new in moves:
         files[new] = files.pop(old)
@@ -247,7 +247,7 @@ def test_any_other_name_counts(then, now):
 
 
 def variables(function):
-    """The names that a function binds as plain variables, in its own scope alone."""
+    """Return the names that a function binds as plain variables, in its own scope alone."""
     nodes = list(ast.walk(function))
     inner = {name.id for each in nodes if isinstance(each, ast.comprehension) for name in names(each.target)}
     held = {each.arg for each in nodes if isinstance(each, ast.arg)} | inner
@@ -259,7 +259,7 @@ def names(node):
 
 
 def test_one_use_under_another_name_counts_and_all_uses_do_not():
-    """Of each local variable of real functions. A use alone under a new name reads or writes something else."""
+    """Test each local variable of real functions. A single renamed use would read or write another variable."""
     found = 0
     for function in ast.walk(ast.parse(inspect.getsource(textwrap))):
         if not isinstance(function, ast.FunctionDef):
@@ -289,7 +289,7 @@ def test_data_beside_code_is_compared_as_it_is():
 
 
 def test_older_fingerprints_do_not_say_where_the_names_of_paths_lead():
-    """Of those in a path that they followed. What else differs counts."""
+    """An older fingerprint lists no names in a path that it followed. Every other difference counts."""
     here = "def here():\n    return Path(__file__).parent"
     now = f"{here}\n# Path is pathlib.Path\n# keep is lib.rules.keep"
     assert compare(fingerprint(lib__here=f"{here}\n# keep is lib.rules.keep"), fingerprint(lib__here=now)) == ()

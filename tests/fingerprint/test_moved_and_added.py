@@ -1,4 +1,4 @@
-"""Neither a file that moves nor a since() field that is added is drift of what was made before; a change in them is."""
+"""A moved file and an added since() field are no drift of existing outputs. A change in either is drift."""
 
 import pytest
 

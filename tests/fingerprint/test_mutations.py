@@ -1,7 +1,7 @@
-"""Mutate every constant, operator, condition and statement of a project: what changes the output is seen.
+"""Mutate every constant, operator, condition and statement of a project: marin sees each change of the output.
 
-The oracle is running it: a mutant whose ``run()`` gives something else and whose fingerprint is the same would be
-stale, silently. What nothing reads (docstrings, annotations) must change neither.
+The oracle runs each mutant: a mutant whose ``run()`` gives another result under an equal fingerprint would be
+silently stale. Docstrings and annotations that nothing reads must change neither the result nor the fingerprint.
 """
 
 import ast
@@ -283,7 +283,7 @@ OPPOSITE = {
 
 
 def mutants(source: str) -> Iterator[tuple[str, str, bool]]:
-    """(what was done, the mutated source, whether nothing may read what was changed)."""
+    """Yield (the mutation in words, the mutated source, True if nothing may read the mutated part)."""
     tree = ast.parse(source)
     nodes = list(ast.walk(tree))
     docs = {id(each.body[0].value) for each in nodes if is_documented(each)}

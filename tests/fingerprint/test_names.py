@@ -1,4 +1,4 @@
-"""The names that a unit uses of its module are those that Python's own symbol table says, in all of this project."""
+"""In this whole project, the module names that a unit uses agree with Python's own symbol table."""
 
 import symtable
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ from marin.fingerprint.source.syntax import Syntax, parse
 from marin.fingerprint.source.unit_source import read_unit
 
 ROOT = Path(__file__).resolve().parents[2]
-# Calls of which it is followed what they give, and marks in annotations.
+# Calls whose results marin follows, and marks in annotations.
 NOT_USED = {"getattr", "importlib", "import_module", "__import__", "exec", "eval", "ClassVar", "InitVar", "KW_ONLY"}
 TRICKY = """
 import a, b
@@ -38,7 +38,7 @@ class Outer[T](a.B[T], metaclass=lambda m: m):
 
 
 def in_text(text: str) -> set[str]:
-    """Names that are used and bound nowhere in functions or classes of the text."""
+    """Return the names that the text uses and that none of its functions or classes bind."""
     return {symbol.get_name() for table in below(symtable.symtable(text, "", "exec")) for symbol in used(table)}
 
 
@@ -49,7 +49,7 @@ def below(table: symtable.SymbolTable) -> Iterator[symtable.SymbolTable]:
 
 
 def used(table: symtable.SymbolTable) -> list[symtable.Symbol]:
-    """The table of the module holds the names of its comprehensions, too."""
+    """Return the symbols that a scope uses. The module's table also holds the names of its comprehensions."""
     top = table.get_type() == "module"
     return [
         each
@@ -63,7 +63,7 @@ def check(module: Syntax, names: list[str]) -> int:
         unit = read_unit(module, name)
         known = {each.name for each in unit.references if each.start is None}
         of_python = in_text(unit.text) - {each for aside in module.aside.values() for each in aside.type_params}
-        # What a class may mean before it binds it itself, and what functions set of the module, we take as used, too.
+        # marin also counts names that a class may read before it binds them, and module names that functions set.
         assert known - of_python <= module.bindings.keys() | module.imports.keys(), (module.name, name)
         assert of_python - {each.name for each in unit.references} <= NOT_USED, (module.name, name)
     return len(names)
@@ -85,7 +85,7 @@ def test_scopes_of_every_kind() -> None:
 
 
 def test_a_comprehension_does_not_see_what_its_class_binds() -> None:
-    """Which the symbol table of Python 3.12 does not tell: it has no scopes of comprehensions any more."""
+    """The symbol table of Python 3.12 cannot tell this: it no longer has scopes for comprehensions."""
     source = "x = 1\nclass A:\n    y = 2\n    z = [(x, y) for _ in y]\n"
     module = parse(source.encode(), "a", Path("a.py"), is_package=False)
     assert [each.name for each in read_unit(module, "A").references] == ["x", "y"]

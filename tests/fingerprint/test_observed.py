@@ -1,4 +1,4 @@
-"""What run() reads in ways that its source does not tell is seen while it runs; a change of it is drift, by name."""
+"""marin sees every read of run() that its source does not tell. A change of the data is drift, reported by name."""
 
 import itertools
 import json
@@ -66,14 +66,14 @@ if __name__ == "__main__":
 
 @dataclass(frozen=True)
 class Idiom:
-    """read: the body of what the step reads with. file: what is edited (or made); says: how drift names it."""
+    """read: the body of the function that the step reads with. file: edited (or created). says: its name in drift."""
 
     read: str
     file: str
     says: str
 
 
-OUTSIDE = "OUTSIDE"  # in read, file and says: a folder beside the project
+OUTSIDE = "OUTSIDE"  # in read, file and says, this stands for a folder beside the project
 IDIOMS = {
     "dirname": Idiom(
         "return open(dirname(__file__) + '/data/dirname.txt').read()",
@@ -237,7 +237,7 @@ FILES = {
 
 @pytest.fixture(scope="module")
 def observed(tmp_path_factory: pytest.TempPathFactory) -> Project:
-    """A project of which every step has run."""
+    """Return a project whose steps have all run."""
     folder = tmp_path_factory.mktemp("observed")
     outside = str(folder / "outside")
     steps = "".join(
@@ -280,7 +280,7 @@ def test_nothing_drifts_where_nothing_changed(observed: Project) -> None:
 
 @pytest.fixture
 def undone(observed: Project) -> Iterator[Project]:
-    """The project; what a test adds or edits is taken back."""
+    """Return the project, and undo the test's additions and edits afterwards."""
     yield observed
     for idiom in IDIOMS.values():
         if idiom.file and idiom.file not in FILES:
@@ -295,7 +295,7 @@ CHANGED_IN = dict(zip(IDIOMS, itertools.combinations(range(ROUNDS), 3), strict=F
 
 @pytest.mark.parametrize("number", range(ROUNDS))
 def test_a_change_is_drift_of_the_step_that_read_it_alone(undone: Project, number: int) -> None:
-    """Of any two, each is changed in a round in which the other is not."""
+    """For any two idioms, some round changes the first and leaves the second alone."""
     assert CHANGED_IN.keys() == IDIOMS.keys()
     changed = {name: idiom for name, idiom in IDIOMS.items() if number in CHANGED_IN[name]}
     for idiom in changed.values():
@@ -323,7 +323,7 @@ def test_what_nobody_can_see_is_said_by_run_and_plan(observed: Project, tmp_path
 
 
 def test_another_checkout_of_the_project_shares_the_store(observed: Project, tmp_path: Path) -> None:
-    """Files of the project are known within it. Of the steps, those that name a folder absolutely are left out."""
+    """marin knows files by their path within the project. The test leaves out steps that name a folder absolutely."""
     other = Project(tmp_path / "elsewhere")
     shutil.copytree(observed.folder, other.folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns("store"))
     other.store = observed.store
@@ -396,7 +396,7 @@ class Lazy(ExecutorStep[Blob], op="lazy"):
 
 
 def test_what_only_an_import_runs_does_not_count(tmp_path: Path) -> None:
-    """A class or decorator of a module of which run() uses something else."""
+    """Test a class and a decorator of a module from which run() uses only another function."""
     project = Project(tmp_path / "project", HEAD + LAZY + TAIL.format(results='"lazy": Lazy(label="x")'))
     for name in OF_HEAD:
         place(project, name).parent.mkdir(exist_ok=True)
@@ -438,7 +438,7 @@ if __name__ == "__main__":
 
 
 def test_to_ask_for_the_version_of_a_package_reads_no_folder(tmp_path: Path) -> None:
-    """Python lists every folder of its path for that, the experiment's among them."""
+    """Python lists every folder of its path to find a version, including the experiment's folder."""
     project = Project(tmp_path / "project", VERSION)
     run(project, expect=Exit.OK)
     (project.folder / "exp2_new.py").write_text("new = True\n")
@@ -463,7 +463,7 @@ def test_a_temporary_file_that_comes_or_goes_is_a_note_and_a_changed_one_is_drif
 
 
 def test_a_module_may_rebind_its_own_constants_as_it_is_imported(tmp_path: Path) -> None:
-    """As nanoGPT's configurator does. The text that it runs counts."""
+    """nanoGPT's configurator rebinds constants like this. The text that the module runs counts."""
     source = VERSION.replace("import os\n", "import lib.configured\n")
     project = Project(tmp_path / "project", source.replace('metadata.version("numpy")', "str(lib.configured.RATE)"))
     overrides = project.folder / "lib/overrides.py"

@@ -1,4 +1,4 @@
-"""Another version of an installed package: a warning with both versions, and nothing else."""
+"""Another version of an installed package gives a warning with both versions, and nothing else."""
 
 from __future__ import annotations
 

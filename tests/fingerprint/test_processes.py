@@ -1,4 +1,4 @@
-"""The engine as a person meets it: fresh processes, edited code, kill -9, two drivers at once."""
+"""Test the engine as a user meets it: fresh processes, edited code, kill -9, two drivers at once."""
 
 import os
 import signal
@@ -36,7 +36,7 @@ def test_a_changed_helper_in_another_module_stops_the_run_and_names_it(tmp_path:
 def test_an_edit_that_python_overlooks_is_said_and_nothing_is_made_by_the_old_code(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Python takes bytecode for a file's where its size and whole second of its time are the same."""
+    """Python uses old bytecode for a file with the same size and the same whole second of its time."""
     project = Project(tmp_path / "project", new_interpreters=True)
     keeps = {**project.environment(), "PYTHONPYCACHEPREFIX": str(project.folder / "compiled")}
     monkeypatch.setattr(project, "environment", lambda: keeps)
@@ -141,7 +141,7 @@ def test_kill_9_in_the_middle_leaves_nothing_visible_and_is_taken_over_at_once(t
     first.wait()
     assert visible(Store(str(project.store))) == {}
     gate.touch()
-    # The claim of a dead process on this host needs no expiry: that it ends at all shows it.
+    # The claim of a dead process on this host needs no expiry: the end of this run proves that.
     patient = "import marin.store.ends\nmarin.store.ends.EXPIRY = 86_400.0\nif __name__"
     project.file.write_text(project.file.read_text().replace("if __name__", patient))
     project.run()
@@ -194,7 +194,7 @@ def test_exit_code_1_and_the_log_when_a_step_fails(project: Project) -> None:
 
 
 def test_code_that_changes_under_a_running_plan_is_not_committed(tmp_path: Path) -> None:
-    """A worker that starts after an edit reads other code than the plan did."""
+    """A worker that starts after an edit would read other code than the plan."""
     project = Project(tmp_path / "project")
     script = textwrap.dedent(
         """

@@ -1,4 +1,4 @@
-"""What is followed, what is not, and what is reported because it cannot be."""
+"""Test the code that a fingerprint follows, the code that it leaves out, and its notes on code it cannot follow."""
 
 import os
 import time
@@ -175,7 +175,7 @@ def test_no_engine_unit(fingerprints):
 
 
 def test_a_function_that_wraps_itself_in_a_file_that_was_just_written(tmp_path: Path) -> None:
-    """Such a file is compared with what the process holds, function by function and through what each wraps."""
+    """marin compares a fresh file with the process's memory, function by function and through every wrapper."""
     itself = "import functools\n\ndef a():\n    return 1\n\na = functools.wraps(a)(a)\n"
     project = write(tmp_path, {"op.py": HEAD + itself + STEP.format(body="return a()")})
     later = time.time() + 3600

@@ -1,4 +1,4 @@
-"""What is refused: what only this process could make. And what of a step's code is noted as perhaps unseen."""
+"""marin refuses steps that only this process could make. It notes code of a step that it may not see."""
 
 import sys
 
@@ -12,12 +12,12 @@ PLUGIN = "from lib.registry import TABLE\n\ndef mine(x):\n    return x\n\nTABLE[
 
 
 def reads(name: str, body: str, says: str = "", top: str = "", **other) -> Seen:
-    """says: what is noted, "" for nothing."""
+    """Return a case. says: the expected note, "" for none."""
     return Seen(name, body, top, new=says, **other)
 
 
 def patched(name: str, says: str, top: str, build: str, **other) -> Seen:
-    """build() also does something to what run() uses."""
+    """Return a case whose build() also changes something that run() uses."""
     whole = HEAD + f"from lib import rules\n{top}\nclass Step(ExecutorStep[Tokens], op='step'):\n    limit = 3\n"
     whole += f"    def run(self, ctx):\n        return use()\n\ndef build():\n    {build}\n    return Step()\n"
     return Seen(name, "", whole=whole, new=says, **other)
@@ -31,7 +31,7 @@ CASES = [
         whole=HEAD + "def make(k):\n    class Step(ExecutorStep[Tokens], op='step'):\n        def run(self, ctx):\n"
         "            return k\n    return Step()\n\ndef build():\n    return make(object())\n",
     ),
-    # What this process holds is not what the files say
+    # The process holds other code than the files
     patched(
         "a function replaced by the experiment",
         "lib.rules.keep was replaced by op.mine",

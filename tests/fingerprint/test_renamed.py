@@ -1,4 +1,4 @@
-"""What was made when the packages had other names is the same: a store of then, with the code of today."""
+"""A store from before the packages were renamed still serves its outputs to the code of today."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ if __name__ == "__main__":
 
 
 def with_the_old_names(store: Path) -> None:
-    """What the store was when its output was made under the old names."""
+    """Rewrite the store to the state of a store whose output was made under the old names."""
     (code,) = (store / ".marin/code").iterdir()
     held = json.loads(code.read_text())
     sources = {named_before(name): named_before(text) for name, text in held["sources"].items()}

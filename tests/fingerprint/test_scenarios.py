@@ -1,4 +1,4 @@
-"""The model of docs/drift.md, scenario by scenario: after which edits has what a step made drifted, and as what?"""
+"""Test the model of docs/drift.md, scenario by scenario: the edits that make an output drift, and the reason given."""
 
 import json
 from collections.abc import Mapping
@@ -72,14 +72,14 @@ def other():
 
 
 def constant(used: str, old: str, new: str, says: str = "") -> "Scenario":
-    """use() gives something of CONSTANTS, of which something is edited."""
+    """Return a scenario whose use() gives something of CONSTANTS, and whose edit changes CONSTANTS."""
     return Scenario(f"{CONSTANTS}\n\ndef use():\n    return {used}\n", {"{}.py": (old, new)}, says)
 
 
 @dataclass(frozen=True)
 class Scenario:
-    """code: of the module whose use() the step calls. {}: that module's name. edits: (old, new) text by file; "" for a
-    file that is not there, or is not to be there any more. says: how drift is named, "" where there is none.
+    """code: the module whose use() the step calls. {}: the module's name. edits: (old, new) text by file; "" for a file
+    that does not exist yet, or no longer. says: the reason that drift gives, "" if there is no drift.
     """
 
     code: str
@@ -255,7 +255,7 @@ SHARED = {"second_behind_that_cache": "data_file_behind_a_cache"}  # steps that 
 
 @pytest.fixture(scope="module")
 def planned(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
-    """What the plan says of each scenario's step after every edit."""
+    """Return the plan's reasons for each scenario's step after every edit."""
     modules = {**{name: name for name in SCENARIOS}, **SHARED}
     steps = "".join(STEP.format(cls=name.title(), name=name, module=module) for name, module in modules.items())
     steps += f"ALL = [{', '.join(map(str.title, modules))}]\n"

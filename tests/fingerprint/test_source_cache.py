@@ -1,4 +1,4 @@
-"""Kept content of source files: it changes no fingerprint, whatever happens to its folder."""
+"""The cache of source files changes no fingerprint, whatever happens to its folder."""
 
 import ast
 import importlib
@@ -47,7 +47,7 @@ class Live:
         monkeypatch.setattr(ast, "parse", noted)
 
     def fingerprint(self) -> str:
-        """As a new process would compute it."""
+        """Return the fingerprint that a new process would compute."""
         self.parsed.clear()
         made = Fingerprinter().fingerprint(self.step)
         return json.dumps([made.to_json(sources=True), sorted(made.loaded), sorted(made.counted_before())])
@@ -118,6 +118,6 @@ def test_the_older_half_of_too_many_entries_goes(live: Live, project: Path, monk
     for number in range(3 * first):
         (project / "lib/words.py").write_text(f"MARK = {number}\n")
         live.fingerprint()
-    assert len(entries(project)) <= 2 * first + 5  # each process may add its own
+    assert len(entries(project)) <= 2 * first + 5  # each process may add its own entries
     live.fingerprint()
     assert live.parsed == []

@@ -1,4 +1,4 @@
-"""One process: caching, cost, and what a fingerprint is as data."""
+"""Test fingerprints within one process: caching, cost, and their form as data."""
 
 import ast
 import importlib
@@ -55,7 +55,7 @@ def work_{n}(rows, limit=LIMIT):
 
 @pytest.fixture(scope="module")
 def operators(tmp_path_factory):
-    """12 operators that each reach 40 modules of 300 lines."""
+    """Make 12 operators that each reach 40 modules of 300 lines."""
     folder = tmp_path_factory.mktemp("large")
     files = {"lib/__init__.py": "", "pyproject.toml": ""}
     for number in range(MODULES):
@@ -101,7 +101,7 @@ def test_values_decide_the_fingerprint(operators):
     plain = operators.Step0(number=0, size=None)
     valued = operators.Step0(number=0, size=(operators.Size(),))
     assert "fingerprint_test_operators.Size" in code_fingerprint(valued).units
-    # The field's default names Size, so that one is reached in any case.
+    # The field's default names Size, so Size is always reached.
     assert code_fingerprint(plain).units == code_fingerprint(valued).units
     assert code_fingerprint(plain) is code_fingerprint(replace(plain, number=5))
 
@@ -194,7 +194,7 @@ def test_digest_is_of_units_alone():
     assert made.digest != CodeFingerprint({"a": "2", "b": "1"}, {"numpy": "1"}).digest
 
 
-# What operators and the library may import of the engine: what they call elsewhere in it would be in no fingerprint.
+# Modules of the engine that operators and the library may import. Calls into others would be in no fingerprint.
 CONTRACT = frozenset(
     {
         "errors",
@@ -214,7 +214,7 @@ CONTRACT = frozenset(
 
 
 def engine_imports(path: Path) -> set[str]:
-    """Modules of marin, the library left out, that a file imports when it runs."""
+    """Return the modules of marin without the library that a file imports when it runs."""
     module = parse(path.read_bytes(), "operators.x", path, is_package=False)
     nodes = [node for node in ast.walk(ast.parse(path.read_bytes())) if isinstance(node, (ast.Import, ast.ImportFrom))]
     targets = [target for node in nodes for target in module.loaded_by(node)]
@@ -223,8 +223,8 @@ def engine_imports(path: Path) -> set[str]:
 
 
 def test_operators_and_library_use_only_the_contract_of_the_engine():
-    """What they call elsewhere in marin would not be in the fingerprint. (The table of datasets and
-    what pages show of operators are no steps.)"""
+    """Calls into other parts of marin would not be in the fingerprint. (The table of datasets and the
+    pages of operators are no steps.)"""
     root = Path(sys.modules["marin"].__file__ or "").parent
     every = (root.parent / "operators").glob("**/*.py")
     files = [path for path in every if path.stem != "catalogue_table" and path.parent.name != "pages"]

@@ -1,4 +1,4 @@
-"""The check that tests of operators make (tests.operators.running) does see a function that was missed."""
+"""The check in the tests of operators (tests.operators.running) does see a missed function."""
 
 from marin.text.normalize import light
 from operators.datasets.rehearsal.math_problems import GenerateItems

@@ -1,5 +1,5 @@
-"""Files beside the code, and code by computed names and strings: nothing of it is guessed from the source or refused.
-It is seen while run() is at work, so that a change of it, and of nothing else, is drift of the step that read it."""
+"""Test files beside the code, and code that computed names and strings lead to. marin neither guesses them from the
+source nor refuses them: it sees them while run() works. Only the step that read a changed file or function drifts."""
 
 import json
 from pathlib import Path
@@ -174,7 +174,7 @@ FILES = {
 
 @pytest.fixture(scope="module")
 def stopped(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
-    """Why each step drifts when everything that any of them read was edited."""
+    """Return each step's reasons for drift after edits to everything that the steps read."""
     steps = "".join(
         STEP.format(
             cls=name.title().replace("_", ""),

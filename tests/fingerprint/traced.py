@@ -1,4 +1,4 @@
-"""Which of the project's functions a step's run() really executes, held against the step's fingerprint."""
+"""Compare the project's functions that a step's run() really executes with the step's fingerprint."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FINGERPRINTER = Fingerprinter()
 
 @contextmanager
 def executed() -> Generator[set[CodeType]]:
-    """The code objects that ran meanwhile, those left out that only importing a module ran."""
+    """Return the code objects that ran in the block, without the ones that ran only to import a module."""
     found: set[CodeType] = set()
     monitoring = sys.monitoring
     tool = next((each for each in range(2, 6) if monitoring.get_tool(each) is None), None)
@@ -54,7 +54,7 @@ def _importing() -> bool:
 
 
 def unseen(step: ExecutorStep[Any], codes: set[CodeType]) -> list[str]:
-    """Functions among these that are no part of the step's fingerprint, and should be."""
+    """Return the functions among these codes that the step's fingerprint lacks and should have."""
     units = FINGERPRINTER.fingerprint(step).units
     locator = Locator()
     missing: set[str] = set()
@@ -65,7 +65,7 @@ def unseen(step: ExecutorStep[Any], codes: set[CodeType]) -> list[str]:
         module, top = locator.name_of(path), code.co_qualname.split(".")[0]
         if is_engine(module):
             continue
-        if top == "<lambda>":  # of a table, say
+        if top == "<lambda>":  # for example in a table
             if not any(unit.startswith(f"{module}.") for unit in units):
                 missing.add(f"{module}: a lambda in line {code.co_firstlineno}")
         elif f"{module}.{top}" not in units:
