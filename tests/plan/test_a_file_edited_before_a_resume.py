@@ -1,4 +1,4 @@
-"""What a failed attempt read stands beside its work in progress: who goes on with that hears of a change."""
+"""A failed attempt leaves a list of its reads beside its work in progress. The next attempt hears of a change."""
 
 from pathlib import Path
 
@@ -47,7 +47,7 @@ if __name__ == "__main__":
 
 @pytest.fixture
 def failed(tmp_path: Path) -> Project:
-    """A project whose step failed and left work in progress."""
+    """Return a project whose step failed and left work in progress."""
     project = Project(tmp_path / "project", EXPERIMENT)
     (project.folder / "words.txt").write_text("one ")
     (project.folder / "ending.txt").write_text("end")

@@ -1,4 +1,4 @@
-"""Of very many files below one folder, a record holds one digest; a change of one of them is drift all the same."""
+"""A record holds one digest for very many files below one folder. A change of a single file is still drift."""
 
 from pathlib import Path
 

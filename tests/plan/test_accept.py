@@ -1,4 +1,4 @@
-"""Accepting drift and making again: each with its reason, recorded, and shown wherever somebody looks."""
+"""Accepting drift and rebuilding each record their reason, and every view shows the reason."""
 
 import json
 from pathlib import Path
@@ -28,7 +28,7 @@ def marin(project: Project) -> Command:
 
 
 def drifted(prefix: str, folder: Path) -> tuple[Outside, Outside]:
-    """Two committed outputs whose outside data has changed since."""
+    """Return two committed outputs whose outside data has changed since."""
     sources = [folder / "one.txt", folder / "two.txt"]
     for source in sources:
         source.write_text("as it was")

@@ -1,4 +1,4 @@
-"""Early cutoff: an output of the same action under another identity serves, and nothing runs."""
+"""Test early cutoff: marin reuses an output of the same action under another identity, and nothing runs."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -162,5 +162,5 @@ def test_a_rebuild_keeps_the_record_that_it_replaces(prefix: str) -> None:
 
 
 def _age_code(prefix: str, identity: str) -> None:
-    """The record says that other code made this output."""
+    """Change the record: it now says that other code made this output."""
     rewrite_record(Store(prefix), identity, code="0" * 64)

@@ -12,7 +12,7 @@ assert V4_2048 is not None
 
 
 def test_a_known_run():
-    """32e9 parameters, 1.074e12 tokens: by hand, 6 N D / (0.4 · 275e12 · 3600)."""
+    """Test 32e9 parameters and 1.074e12 tokens. By hand: 6 N D / (0.4 · 275e12 · 3600)."""
     flops = 6 * 32e9 * 1.074e12
     assert training_cost(flops, V4_2048) == pytest.approx(520_727, rel=1e-5)
     assert training_cost(flops, V4_2048, mfu=0.20) == pytest.approx(2 * training_cost(flops, V4_2048, mfu=MFU))

@@ -1,4 +1,4 @@
-"""What a plan costs: bytes from records where there are any, else by fields, else as before if nothing else changed."""
+"""Test a plan's cost: bytes from records, else from fields, else the former size if only input bytes changed."""
 
 from __future__ import annotations
 
@@ -48,18 +48,18 @@ def test_bytes_are_known_estimated_or_unknown(tmp_path: Path) -> None:
     }
     run(store, end=joined)
     assert written(store, end=joined) == {}
-    # Of another field nobody knows what it changes; nor of what reads it.
+    # Nobody knows the size after a changed field, nor the size of its dependents.
     longer = Write(text="123456789", label="a")
     assert written(store, end=Join(parts=(longer, b), label="join")) == {
         "toy-write/a": (Amount(), Amount(unknown=("toy-write/a",))),
         "toy-join/join": (Amount(3, unknown=("toy-write/a",)), Amount(unknown=("toy-join/join",))),
     }
-    # Only what it reads changed, and that is there: as large as before.
+    # Only its input changed, and the input exists: the estimate is the former size.
     run(store, longer=longer)
     assert written(store, end=Join(parts=(longer, b), label="join")) == {
         "toy-join/join": (Amount(12), Amount(9, estimated=9)),
     }
-    # Another name: nothing to go by.
+    # Under another name the plan has nothing to go by.
     other = Write(text="x", label="other")
     assert written(store, end=Join(parts=(other, b), label="new")) == {
         "toy-write/other": (Amount(), Amount(unknown=("toy-write/other",))),
@@ -121,7 +121,7 @@ def test_bytes_for_people(count: int, said: str) -> None:
 
 
 def test_a_plan_says_how_many_documents_each_part_of_a_split_gets(tmp_path: Path) -> None:
-    """Once it is known how many there are."""
+    """The plan can say it once the number of documents is known."""
     (tmp_path / "books").mkdir()
     for number in range(40):
         (tmp_path / f"books/{number}.txt").write_text(f"book {number}")

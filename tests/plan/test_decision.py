@@ -1,4 +1,4 @@
-"""What a plan decides, from plain facts: no store, no code, no files."""
+"""Test a plan's decisions on plain facts: no store, no code, no files."""
 
 from __future__ import annotations
 

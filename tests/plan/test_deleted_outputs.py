@@ -1,5 +1,5 @@
-"""An output whose folder somebody deleted: nothing stops where nothing needs it, else it is made again and must come
-out the same."""
+"""Test an output whose folder somebody deleted. If nothing needs the output, nothing stops. Otherwise marin rebuilds
+the output, and the bytes must come out the same."""
 
 from __future__ import annotations
 
@@ -67,12 +67,12 @@ def test_a_deleted_result_is_made_again_without_a_flag(prefix: str) -> None:
 
 
 class Lottery(ExecutorStep[Blob], op="toy-lottery"):
-    """Gives what a file holds at the time; another program reads it, so that nobody sees it."""
+    """Return a file's content at the time of the run. Another program reads the file, so marin cannot see it."""
 
     path: str = execution(default="")
 
     def run(self, ctx: Context) -> Blob:
-        given = {**os.environ, "DRAWN": self.path}  # a file that an argument names would count as read
+        given = {**os.environ, "DRAWN": self.path}  # marin would count a file that an argument names as read
         text = subprocess.run(
             ["sh", "-c", 'cat "$DRAWN"'], env=given, capture_output=True, check=True, text=True
         ).stdout
@@ -103,7 +103,7 @@ def test_a_rebuild_that_differs_stops_and_nothing_behind_it_is_made_again(
     assert said in error
     assert "--rebuild toy-lottery/draw" in error
     assert record_of(prefix, draw) == before
-    assert ran(run(prefix, kept=kept)) == set()  # it is not needed for this
+    assert ran(run(prefix, kept=kept)) == set()  # this run does not need the deleted output
     (tmp_path / "drawn.txt").write_text("one")
     assert ran(run(prefix, kept=kept, new=new)) == {"toy-lottery/draw", "toy-join/new"}
     delete(prefix, draw)
@@ -173,11 +173,11 @@ def test_an_alias_is_made_again_by_its_own_step(prefix: str) -> None:
     same = Join(parts=(Write(text="x", encoding="ascii", label="same"),), label="same")
     run(prefix, one=one)
     assert statuses(run(prefix, same=same))["toy-join/same"] == "alias"
-    delete(prefix, same)  # the bytes are those of the other
+    delete(prefix, same)  # both outputs share these bytes
     assert planned(prefix, end=Join(parts=(same,), separator="-")).of(same).action is Action.RUN
     assert ran(run(prefix, same=same)) == {"toy-join/same"}
     assert record_of(prefix, one).attempt != record_of(prefix, same).attempt
-    assert statuses(run(prefix, one=one))["toy-join/one"] == "alias"  # shares what was made meanwhile
+    assert statuses(run(prefix, one=one))["toy-join/one"] == "alias"  # it shares the output that was made meanwhile
     assert visible(Store(prefix))
 
 

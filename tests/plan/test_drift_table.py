@@ -1,8 +1,8 @@
-"""What re-runs when step a of a chain a → b → c changes: the ideal column, cell by cell, as a user meets it.
+"""Test which steps re-run when step a of a chain a → b → c changes: the ideal column, cell by cell, as a user meets it.
 
-Each row edits one thing in a project, then asks ``marin plan`` (does it drift, and what is named), ``marin plan`` of
-the step (is the difference shown), ``marin run`` (it stops and starts nothing) and ``marin run --on-drift rebuild``
-(exactly these steps run), every one in a process of its own.
+Each row edits one thing in a project, then runs four commands, each in its own process. ``marin plan`` must find the
+drift and name the units. ``marin plan`` of the step must show the difference. ``marin run`` must stop and start
+nothing. ``marin run --on-drift rebuild`` must run exactly the row's steps.
 """
 
 from __future__ import annotations
@@ -170,7 +170,7 @@ FILES = {
 
 @dataclass(frozen=True)
 class Row:
-    """An edit of one file (all edits of it in order), the units that must be named, and the steps that must run."""
+    """The edits of one file, in order, the units that marin must name, and the steps that must run."""
 
     change: str
     file: str
@@ -184,7 +184,7 @@ def row(change: str, old: str, new: str, *units: str, runs: str = "abc", file: s
 
 
 ROWS = [
-    # What does not count
+    # Edits that do not count
     row("comment", "# why it does", "# why it really does"),
     row("docstring", '"""Marks a text."""', '"""Puts a mark behind\n    a text."""'),
     row("docstring of the step", '"""Makes the first text."""', '"""Makes it."""'),
@@ -202,7 +202,7 @@ ROWS = [
     row("decorator added", "def helper", "@as_it_is\ndef helper",
         "changed steps.a.helper", "added steps.a.as_it_is", runs="a"),
     row("constant that changes no byte", "LIMIT = 40", "LIMIT = 50", "changed steps.a.LIMIT", runs="a"),
-    # Other bytes: all of it runs
+    # Other bytes: the whole chain runs
     row("body, new bytes", '" ".join(words)', '"_".join(words)', "changed steps.a.A"),
     row("helper, same module", "+ mark", "+ mark + mark", "changed steps.a.helper"),
     row("constant, same module", "LIMIT = 40", "LIMIT = 3", "changed steps.a.LIMIT"),
@@ -244,7 +244,7 @@ def forks() -> Iterator[Forks]:
 
 @pytest.fixture(scope="module")
 def committed(forks: Forks, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The project with its chain in the store."""
+    """Return the project with its chain in the store."""
     folder = tmp_path_factory.mktemp("table") / "before"
     for name, text in FILES.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
@@ -259,7 +259,7 @@ def run(forks: Forks, folder: Path, *options: str) -> Ended:
 
 
 def ran(forks: Forks, folder: Path, *options: str) -> str:
-    """The steps that a run ran, by the events in the store."""
+    """Return the steps that a run ran, by the events in the store."""
     before = set((folder / "store/.marin/runs").glob("*"))
     ended = run(forks, folder, *options)
     assert ended.code == 0, ended.said

@@ -1,4 +1,4 @@
-"""What somebody asked to have made again takes the place of what was there, and nothing goes on with the old."""
+"""A requested rebuild replaces the old output, and nothing continues with the old output."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.support.visible import visible
 
 
 class Training(ExecutorStep[Checkpoint], op="toy-training"):
-    """Publishes one milestone, then dies as long as a file is there. What it publishes is what another file says."""
+    """Publish one milestone with the content of a file, then die as long as another file exists."""
 
     broken: str = execution(default="")
     weights: str = execution(default="")
@@ -56,7 +56,7 @@ class Score(ExecutorStep[Blob], op="toy-score"):
 
 
 def test_a_reader_of_a_milestone_waits_for_a_training_run_that_is_made_anew(prefix: str, tmp_path: Path) -> None:
-    """It may start at once only while the run that published the milestone goes on."""
+    """The reader may start at once only while the run that published the milestone continues."""
     broken, weights = tmp_path / "broken", tmp_path / "weights"
     broken.touch()
     weights.write_text("old")
@@ -84,7 +84,7 @@ def test_a_reader_of_a_milestone_waits_where_the_input_of_its_training_run_is_ma
 
 
 def test_a_rebuild_is_seen_where_claims_and_the_folder_are_gone(prefix: str, tmp_path: Path) -> None:
-    """Its number is not that of the output which it replaces; that one would stay, and with it the old digest."""
+    """The rebuild takes the next number. With the old number, the old output and its digest would stay."""
     drawn = tmp_path / "drawn.txt"
     drawn.write_text("one")
     draw = Lottery(path=str(drawn), label="draw")
@@ -101,7 +101,7 @@ def test_a_rebuild_is_seen_where_claims_and_the_folder_are_gone(prefix: str, tmp
 
 
 def test_what_another_driver_made_again_is_taken_and_not_made_a_third_time(prefix: str) -> None:
-    """This one's plan is from before."""
+    """This driver made its plan before the other driver rebuilt the output."""
     step = Write(text="hello", label="a")
     run(prefix, end=step)
     plan = planned(prefix, rebuild=("a",), end=step)

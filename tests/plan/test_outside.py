@@ -1,4 +1,4 @@
-"""Data that lies outside of the store, as a user meets it: folders, globs and URLs that change between two commands."""
+"""Test data outside the store as a user meets it: folders, globs and URLs that change between two commands."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ PLACES = ("folder", "glob", "web page", "web page without etags", "gs", "s3")
 
 @dataclass
 class Place:
-    """Files somewhere. url: what selects them; shown: how drift names one of them."""
+    """A place with files. url: selects the files. shown: the name of a file in drift."""
 
     url: str
     shown: Callable[[str], str]
@@ -58,7 +58,7 @@ class Place:
 
 @pytest.fixture(scope="module")
 def forks(_gs: object, _s3: object) -> Iterator[Forks]:
-    """Its processes know where the object stores are."""
+    """Start a server whose processes know the addresses of the object stores."""
     with Forks("aiohttp", "gcsfs", "s3fs", "operators.download", "sqlite3") as server:
         yield server
 
@@ -118,7 +118,7 @@ class Lab:
         return [line for step in told["steps"] for line in step["drift"]]
 
     def ran(self, *arguments: str) -> list[str]:
-        """Steps that ``marin run`` ran, sorted."""
+        """Return the steps that ``marin run`` ran, sorted."""
         before = self._events()
         ended = self("run", *arguments)
         assert ended.code == 0, ended.said

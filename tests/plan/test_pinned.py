@@ -1,4 +1,4 @@
-"""A pin says what it stands for: code that changed since, and another kind than is read, stop the plan."""
+"""A pin names its output. Code that changed since, or a kind that the reader does not read, stops the plan."""
 
 import json
 import shutil
@@ -36,7 +36,7 @@ if __name__ == "__main__":
 
 
 class Other(Project):
-    """An experiment that pins what the first one made."""
+    """An experiment that pins an output of the first experiment."""
 
     def __init__(self, folder: Path, *, reads_a_file: bool = False) -> None:
         super().__init__(folder)
@@ -63,7 +63,7 @@ def other(tmp_path: Path) -> Other:
 
 
 def test_a_pin_of_what_was_made_from_another_file_stops(tmp_path: Path) -> None:
-    """The file lies beside the code, and only running tells that it is read."""
+    """The file lies beside the code, and only a run shows that the code reads it."""
     other = Other(tmp_path / "project", reads_a_file=True)
     assert other.plan()["action"] == "alias"
     (other.folder / "lib/ending.txt").write_text("?")
@@ -78,7 +78,7 @@ def test_a_pin_of_what_was_fixed_since_stops_whether_it_was_used_or_not(other: O
     assert other.plan()["action"] == "alias"
     other.edit('"""Loud."""', '"""Very loud."""')
     assert other.plan()["notes"] == []
-    other.edit("times: int = 2", "times: int = 3")  # of what made the input of what is pinned
+    other.edit("times: int = 2", "times: int = 3")  # code of the step that made the pinned output's input
     held = other.plan(expect=DRIFT)
     assert held["action"] == "stop"
     assert held["drift"] == [held["reason"]]
@@ -115,7 +115,7 @@ def test_it_goes_on_when_somebody_says_why(other: Other) -> None:
     held = other.plan()
     assert held["action"] == "cached"
     assert "marks do not matter" in held["notes"][0]
-    other.edit("times: int = 3", "times: int = 4")  # another change than the one that was accepted
+    other.edit("times: int = 3", "times: int = 4")  # not the change that was accepted
     assert "lib.words.ending changed" in other.plan(expect=DRIFT)["reason"]
 
 
@@ -179,7 +179,7 @@ def test_a_pin_of_another_kind_than_is_read_stops_the_plan(prefix: str) -> None:
     good = [Join(parts=(right,)), Count2(documents={}, also=right), Evaluate(model=wrong)]  # pyright: ignore[reportArgumentType]
     for reader in good:
         assert ran(execute(planned(prefix, end=reader))) == {reader.name}
-    run(prefix, used=wrong)  # committed as an alias, it is still what it is
+    run(prefix, used=wrong)  # committed as an alias, the pin keeps its kind
     with pytest.raises(BadField, match="Documents"):
         planned(prefix, end=Count2(documents={"x": wrong}), on_drift=OnDrift.ACCEPT)
     assert planned(prefix, end=wrong).of(wrong).action is Action.CACHED

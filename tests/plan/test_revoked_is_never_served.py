@@ -1,4 +1,4 @@
-"""What is revoked, or was made from it, is not served by any way round."""
+"""marin never reuses a revoked output or an output made from one, by any route."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.plan.test_deleted_outputs import Lottery
 from tests.support.toy import Blob, Join, Outside, Write, execute, planned, ran, record_of, run
 
 A = Write(text="a", label="a")
-Z = Write(text="z", label="z")  # without it what joins one text holds the same bytes as the text
+Z = Write(text="z", label="z")  # without this, the join of one text would hold the same bytes as the text
 B = Join(parts=(A, Z), separator="+", label="b")
 C = Join(parts=(B, Z), separator="-", label="c")
 
@@ -46,7 +46,7 @@ def test_what_was_made_from_revoked_bytes_is_not_cached_when_the_same_bytes_come
 
 
 def adopted(prefix: str, tmp_path: Path, step: ExecutorStep[Any]) -> Pinned[Blob]:
-    """The bytes of a step, copied out and brought in again as if they came from elsewhere."""
+    """Adopt a copy of a step's bytes as if they came from elsewhere."""
     outside = tmp_path / "outside"
     outside.mkdir()
     (outside / "text.txt").write_bytes(Store(prefix).output(record_of(prefix, step)).read_bytes("text.txt"))
@@ -92,7 +92,7 @@ def test_rebuilding_drift_does_not_make_again_what_is_revoked_itself(prefix: str
 def test_what_was_made_from_an_output_that_a_rebuild_replaced_is_judged_by_its_old_inputs(
     prefix: str, tmp_path: Path
 ) -> None:
-    """The record of what was in between is no longer the current one."""
+    """A newer record has replaced the record of the intermediate output."""
     drawn = tmp_path / "drawn.txt"
     drawn.write_text("test items")
     draw = Lottery(path=str(drawn), label="draw")

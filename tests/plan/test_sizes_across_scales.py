@@ -1,4 +1,4 @@
-"""One experiment at two scales in one store: what the rehearsal left says nothing about the real thing."""
+"""Test one experiment at two scales in one store: sizes of the rehearsal say nothing about the full run."""
 
 from pathlib import Path
 from typing import Any
@@ -120,7 +120,7 @@ def test_the_full_plan_takes_its_sizes_from_its_own_fields(rehearsed: Project) -
 def test_its_reasons_do_not_compare_it_with_the_rehearsal(rehearsed: Project) -> None:
     planned = steps(rehearsed, "--scale", "full")
     assert {(held["action"], held["reason"]) for held in planned.values()} == {("run", "never built at this scale")}
-    # Within a scale they are compared, as ever.
+    # Within one scale, marin compares the sizes as usual.
     rehearsed.file.write_text(EXPERIMENT.replace("else 32}", "else 64}"))
     assert steps(rehearsed)["learn/model"]["reason"] == "batch.0: 32 → 64"
 
@@ -156,7 +156,7 @@ def test_what_nobody_can_know_needs_a_word_about_how_much_may_cross(tmp_path: Pa
 
 
 def test_records_of_which_nobody_knows_the_scale_are_compared_with_none(tmp_path: Path) -> None:
-    """As they were before it was written down: here, of plans that were not told it."""
+    """Old records name no scale. Here the records come from plans that were told no scale."""
     store = str(tmp_path / "store")
     run(store, end=Write(text="12345", label="a"))
     changed = experiment(end=Write(text="other", label="a"))
@@ -168,7 +168,7 @@ def test_records_of_which_nobody_knows_the_scale_are_compared_with_none(tmp_path
 
 
 def test_what_was_measured_at_this_scale_counts_if_nothing_but_an_inputs_bytes_changed(rehearsed: Project) -> None:
-    """Judge has no other way to say its size."""
+    """Judge has no other source for its size."""
     [before] = [held["bytes"] for name, held in steps(rehearsed).items() if name == "judge/model"]
     rehearsed.file.write_text(EXPERIMENT.replace("else 100", "else 200"))
     judge = steps(rehearsed)["judge/model"]
