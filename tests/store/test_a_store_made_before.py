@@ -1,4 +1,4 @@
-"""A store of November 2026, made before the modules of marin were moved into packages, is as good as one of today."""
+"""A store of November 2026, from before marin's modules moved into packages, is as good as a store of today."""
 
 import json
 import shutil
@@ -17,7 +17,7 @@ STEPS = ["before-count/words", "before-write/text"]
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    """The experiment as one would write it today, beside its old store."""
+    """Write the experiment in today's form, beside its old store."""
     return shutil.copytree(MADE_BEFORE, tmp_path / "project")
 
 

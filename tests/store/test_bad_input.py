@@ -1,4 +1,4 @@
-"""What people and disks do to a store: each a clear error with its remedy, and nothing committed is lost."""
+"""Mistakes of people and failures of disks give a clear error with its remedy, and no committed output is lost."""
 
 import json
 import os
@@ -44,7 +44,7 @@ def disk(tmp_path: Path) -> Iterator[SmallDisk]:
 
 
 class Big(ExecutorStep[Blob], op="toy-big"):
-    """Writes ``size`` bytes in pieces, so that a disk can fill up in the middle."""
+    """Write ``size`` bytes in pieces, so that a disk can fill up in the middle."""
 
     size: int
 
@@ -56,7 +56,7 @@ class Big(ExecutorStep[Blob], op="toy-big"):
 
 
 class Fill(ExecutorStep[Blob], op="toy-fill"):
-    """Fills the disk to the last byte while it runs: nothing can be reported, committed or released."""
+    """Fill the disk to the last byte during the run: the step can report, commit and release nothing."""
 
     source: ExecutorStep[Blob]
     ballast: str
@@ -82,7 +82,7 @@ def test_a_disk_that_fills_up_fails_the_step_and_loses_nothing(disk: SmallDisk) 
     assert "no space left; free some or move the store" in error_of(failed)
     assert everything_verifies(Store(prefix))
     disk.free()
-    shutil.rmtree(disk.folder / "store/toy-big")  # what the failed attempt left is nobody's output
+    shutil.rmtree(disk.folder / "store/toy-big")  # the files of the failed attempt belong to no output
     assert ran(run(prefix, end=small, big=big)) == {"toy-big/big"}
     assert everything_verifies(Store(prefix))
 
@@ -121,7 +121,7 @@ def test_a_full_and_a_read_only_disk_as_a_person_meets_them(disk: SmallDisk, tmp
     project.run("--on-drift", "rebuild")
     assert project.ran() == ["say/say", "repeat/repeat"]
     disk.read_only(True)
-    assert "2 cached" in project.run()  # looking at what is there needs no permission to write
+    assert "2 cached" in project.run()  # looking at a store needs no permission to write
     disk.read_only(False)
 
 
@@ -207,7 +207,7 @@ def test_a_corrupt_manifest_is_found_and_mended(prefix: str, content: bytes) -> 
     end = Join(parts=(a,), label="j")
     if content:
         error = run(prefix, end=end).results[end].error
-    else:  # as a power cut leaves it
+    else:  # a power cut leaves an empty file
         with pytest.raises(CorruptRecord) as raised:
             run(prefix, end=end)
         error = str(raised.value)

@@ -1,4 +1,4 @@
-"""What a hand or a power cut does to revocations, acceptances and records is noticed by whoever relies on them."""
+"""marin notices edits by hand and power cuts in revocations, acceptances and records before it relies on them."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def the_file(prefix: str, folder: str) -> Path:
 
 
 def drifted(prefix: str, tmp_path: Path) -> Outside:
-    """An output whose drift was accepted once, and that has drifted again."""
+    """Return the step of an output whose drift was accepted once, and that has drifted again."""
     source = tmp_path / "source.txt"
     step = Outside(path=str(source), label="o")
     for text in ("one", "two"):
@@ -63,7 +63,7 @@ def test_a_revocation_and_an_acceptance_survive_a_power_cut(
     synced: list[str] = []
     record = made(prefix)
     with monkeypatch.context() as patch:
-        patch.setattr(os, "fsync", os.fsync)  # undone afterwards
+        patch.setattr(os, "fsync", os.fsync)  # the patch is undone afterwards
         note_synced(lambda held: synced.append(str(held)))
         for because in ("bad", "worse"):
             revoke(Store(prefix), record, because)
@@ -77,7 +77,7 @@ def test_a_revocation_and_an_acceptance_survive_a_power_cut(
 
 
 def test_bytes_are_on_the_disk_before_they_have_their_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Else a cut between the two would leave an empty revocation."""
+    """Otherwise a power cut between the two would leave an empty revocation."""
     order: list[str] = []
     sync, link = os.fsync, os.link
     monkeypatch.setattr(os, "fsync", lambda handle: order.append("sync") or sync(handle))
@@ -98,7 +98,7 @@ def test_a_revocation_that_cannot_be_read_is_damage_for_every_command(prefix: st
         assert str(path) in marin(Path(prefix), command, expect=5).stderr.replace("\n", "")
     with pytest.raises(CorruptRecord, match=r"revocation.*revoke again"):
         planned(prefix, end=A)
-    with pytest.raises(CorruptRecord, match="revocation"):  # what is there is not hidden by what is added
+    with pytest.raises(CorruptRecord, match="revocation"):  # a new revocation does not hide the damaged one
         revoke(Store(prefix), made_before(prefix), "again")
     assert path.read_bytes() == content
     path.write_bytes(whole.rstrip(b"\n"))  # as an editor leaves it
@@ -130,7 +130,7 @@ def test_formats_old_ones_are_read_and_later_ones_refused(prefix: str, tmp_path:
         told: dict[str, Any] = json.loads(path.read_text().splitlines()[0])
         assert told.pop("format") == 1
         path.write_text(json.dumps(told) + "\n")
-        assert planned(prefix, end=use).of(use).action is Action.STOP  # it is read as it always was
+        assert planned(prefix, end=use).of(use).action is Action.STOP  # marin still reads the old format
         path.write_text(json.dumps({"format": 2, "fields": "others"}) + "\n")
         with pytest.raises(CorruptRecord, match="format 2, this marin reads up to 1; update marin"):
             planned(prefix, end=use)
@@ -139,7 +139,7 @@ def test_formats_old_ones_are_read_and_later_ones_refused(prefix: str, tmp_path:
 
 @pytest.mark.parametrize("folder", [REVOCATIONS, ACCEPTED])
 def test_statements_of_an_earlier_marin_count_before_todays(prefix: str, tmp_path: Path, folder: str) -> None:
-    """They were lines of one file, which nobody changes any more."""
+    """Older statements are lines of one file, which marin no longer changes."""
     record, step = made(prefix), drifted(prefix, tmp_path)
     if folder == REVOCATIONS:
         revoke(Store(prefix), record, "bad")
@@ -193,7 +193,7 @@ def test_a_record_edited_by_hand_is_found(prefix: str, edit: dict[str, Any], cop
         with pytest.raises(CorruptRecord, match=f"{path} was edited"):
             run(prefix, end=A)
     assert ran(run(prefix, rebuild=("a",), end=A)) == {"toy-write/a"}
-    assert "0 damaged" in marin(Path(prefix), "audit", "--bytes", expect=0 if copy else 3).stdout  # what it replaced is
+    assert "0 damaged" in marin(Path(prefix), "audit", "--bytes", expect=0 if copy else 3).stdout  # the old one is
 
 
 def test_a_record_and_its_copy_that_differ_are_found_though_each_is_whole(prefix: str) -> None:
@@ -245,7 +245,7 @@ def test_a_manifest_that_is_no_more_is_seen_by_verify_and_audit(any_prefix: str,
     record = made(any_prefix)
     store = Store(any_prefix)
     store.objects.write(f"{record.attempt}/.marin/manifest.json", content)
-    is_stopped = not content and store.directory.is_local  # an empty one, which a power cut leaves, costs no read
+    is_stopped = not content and store.directory.is_local  # marin sees an empty file, as of a power cut, without a read
     assert planned(any_prefix, end=A).of(A).action is (Action.STOP if is_stopped else Action.CACHED)
     assert "manifest.json" in store.verify(record, Check.SIZES)[0]
     assert "manifest.json" in next(claim.text for claim in audit_store(Store(any_prefix)).of(Grade.UNTRUSTED))
@@ -269,7 +269,7 @@ def test_a_claim_that_is_garbage_is_seen_by_audit_and_by_a_plan_that_needs_it(an
 
 @pytest.mark.parametrize("content", [b"{", b"[]", b"\xff"])
 def test_an_end_that_is_garbage_is_seen_by_audit_and_by_a_plan_that_needs_it(any_prefix: str, content: bytes) -> None:
-    """Nobody knows whether it was a record."""
+    """Nobody knows whether the end was a record."""
     store, record, name = Store(any_prefix), made(any_prefix), end_name(A.identity, 2)
     store.objects.write(name, content)
     assert planned(any_prefix, end=A).of(A).action is Action.STOP

@@ -1,4 +1,4 @@
-"""Objects that are created once: one of many racers creates each, whole, and nobody replaces it."""
+"""Test objects that are created once: one of many racers creates the whole object, and nobody replaces the object."""
 
 import errno
 import functools
@@ -95,7 +95,7 @@ def test_of_racing_processes_one_creates_the_file(tmp_path: Path) -> None:
 
 
 def create_and_be_killed(store: Path, at: int, lasting: bool) -> bool:
-    """at: the number of the operation on the store that kills the process."""
+    """Create an object and be killed. at: the number of the fatal operation on the store."""
     watch(str(store), Fault(Strike.KILL, at), lambda _: None)
     return LocalObjects(store).create("folder/x", b"content", lasting=lasting)
 
@@ -134,7 +134,7 @@ def test_lasting_bytes_are_on_the_disk_before_their_name_and_the_name_after(
     assert order.index("sync") < order.index("link")
     assert "sync" in order[order.index("link") :]
     order.clear()
-    assert objects.create("folder/x", b"content", lasting=True)  # the first process may have died before it synced
+    assert objects.create("folder/x", b"content", lasting=True)  # the first process may have died before its sync
     assert "sync" in order[order.index("sync") + 1 :]
     order.clear()
     assert objects.create("folder/y", b"content")
@@ -154,7 +154,7 @@ def test_a_disk_without_hard_links_is_refused(tmp_path: Path, monkeypatch: pytes
 
 def test_creating_takes_one_call(server: StoreServer, remote_prefix: str) -> None:
     objects = open_objects(remote_prefix)
-    assert objects.create("first", b"1")  # the first of a process also asks whether the store honours conditions
+    assert objects.create("first", b"1")  # a process's first creation also checks that the store honours conditions
     server.obey()
     assert objects.create("x", b"1")
     assert server.counts(remote_prefix) == {Operation.WRITE: 1}
@@ -200,7 +200,7 @@ CONDITIONS = {Kind.S3: "If-None-Match", Kind.GS: "ifGenerationMatch=0"}
 def test_a_store_that_replaces_what_it_should_only_create_is_refused(
     server: StoreServer, remote_prefix: str, used_before: bool
 ) -> None:
-    if used_before:  # by another process: the object of the test is there
+    if used_before:  # another process used the store: its test object exists
         open_objects(remote_prefix).write(".marin/conditions", b"every conditional write must be refused here\n")
     server.obey(Rule(act=Act.IGNORE_CONDITIONS))
     for _ in range(2):

@@ -1,4 +1,4 @@
-"""No credential reaches the store or the terminal: not by a field, a message, a command line, a log or a source."""
+"""No credential reaches the store or the terminal by a field, a message, a command line, a log or a source."""
 
 import os
 from pathlib import Path
@@ -68,7 +68,7 @@ def leaked(text: str) -> list[str]:
 
 
 def in_store(project: Project) -> dict[str, list[str]]:
-    """Secrets in any file that the store keeps for itself, whatever it is called."""
+    """Return the secrets in all files that the store keeps for itself, whatever their names."""
     found = {str(path): leaked(path.read_text(errors="replace")) for path in project.store.rglob("*") if path.is_file()}
     return {path: secrets for path, secrets in found.items() if secrets and not path.endswith("text.txt")}
 
@@ -131,11 +131,11 @@ def test_what_a_hundred_outside_files_are_called_is_kept_without_it(tmp_path: Pa
     assert in_store(project) == {}
     (kept,) = (project.store / ".marin/outside").iterdir()
     assert kept.read_text().count("https://***@example.org") == 99
-    assert asked(project, "plan", str(project.file)).count("cached") >= 1  # the same data is the same without it
+    assert asked(project, "plan", str(project.file)).count("cached") >= 1  # the credential does not matter
 
 
 def test_an_identity_holds_no_credential() -> None:
-    """A short password could be guessed from the digest, and a token would make the same data another step's."""
+    """A digest would let somebody guess a short password, and a token would give the same data another identity."""
     for url in (URL, "s3://ada:pa55-w0rd@bucket/x", f"https://example.org/x?token={SIGNED}"):
         with pytest.raises(UnencodableValue, match=r"FsspecFiles\.urls\[0\].*\*\*\*.*netrc") as raised:
             FsspecFiles(urls=(url,))

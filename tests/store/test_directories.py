@@ -1,4 +1,4 @@
-"""Directories: files of outputs are written, read and listed alike on every kind of store."""
+"""Directories write, read and list the files of outputs alike on every kind of store."""
 
 import gc
 import io

@@ -1,4 +1,4 @@
-"""A document is read as it was written, or refused with the field that is wrong; nothing is made to fit."""
+"""A document is read exactly as written, or refused by the name of the wrong field. Nothing is converted to fit."""
 
 import functools
 import json
@@ -59,7 +59,7 @@ JSON = st.recursive(
 
 @functools.cache
 def model(kind: type[Document]) -> type[BaseModel]:
-    """The same fields for another library to read, to compare."""
+    """Return a model of the same fields in another library, as a comparison."""
     given: dict[str, Any] = {}
     for spec in fields(kind):
         default = spec.default if spec.default is not msgspec.NODEFAULT else spec.default_factory
@@ -82,7 +82,7 @@ def test_what_is_written_is_read_again(document: Record | Claim | End) -> None:
     assert type(document).parse(document.to_json()) == document
 
 
-@settings(deadline=None)  # how long one example takes is the machine's business
+@settings(deadline=None)  # the time for one example depends on the machine
 @given(st.data())
 def test_it_reads_what_its_types_allow_and_nothing_else(data: st.DataObject) -> None:
     document: Any = data.draw(st.sampled_from([RECORD, CLAIM, END]))
@@ -180,6 +180,6 @@ for _ in range(40):
 
 
 def test_threads_that_read_the_first_documents_of_a_process_do_not_crash_it() -> None:
-    """msgspec 0.22 describes a type to itself when it first meets it, and is not yet done when others find that."""
+    """msgspec 0.22 builds the description of a type on first use, and other threads can find an unfinished one."""
     done = subprocess.run([sys.executable, "-c", FIRST_OF_MANY], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

@@ -1,4 +1,4 @@
-"""A download into any kind of store is killed with -9; the next run fetches nothing again that was whole."""
+"""After a kill with -9 of a download into any kind of store, the next run fetches no complete file again."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_what_is_whole_is_not_fetched_again(any_prefix: str) -> None:
     if any_prefix.startswith("memory"):
         pytest.skip("it ends with its process")
     log: list[tuple[str, str]] = []
-    # Of the third file it wants to be asked later; there the process is killed.
+    # The server defers requests for the third file; the test kills the process there.
     troubles = {"/part-2.bin": [(503, {"Retry-After": "600"})]}
     with serving(FileServer, files=FILES, breaks={}, ranges=True, log=log, troubles=troubles) as base:
         files = [f"{base}{name} {hashlib.sha256(content).hexdigest()}" for name, content in FILES.items()]

@@ -1,4 +1,4 @@
-"""Claims and ends as single objects: answers that get lost, dead holders, garbled and removed files, late writers."""
+"""Test claims and ends as single objects: lost answers, dead holders, garbled and removed files, late writers."""
 
 import json
 import os
@@ -70,7 +70,7 @@ def directory(number: int) -> str:
 
 
 def record_of(number: int) -> bytes:
-    """What attempt n commits."""
+    """Return the record that attempt ``number`` commits."""
     return replace(RECORD, token=number, attempt=directory(number)).to_bytes()
 
 
@@ -85,7 +85,7 @@ def taken(objects: Objects, *, by_force: bool = False) -> Held:
 
 
 def output(root: Path) -> Record:
-    """What is committed in the end; asserts that of all attempts one committed."""
+    """Return the committed record. Asserts that exactly one attempt committed."""
     objects = LocalObjects(root)
     ends = [read_end(objects, IDENTITY, number) for number in read_ends(objects, {IDENTITY: 0})[IDENTITY]]
     assert sum(isinstance(end, Record) for end in ends) == 1
@@ -95,7 +95,7 @@ def output(root: Path) -> Record:
 
 
 class Paused(LocalObjects):
-    """A process that stands still before its call number ``at``, and what others do ``meanwhile``. calls: so far."""
+    """A process that stands still before its call number ``at`` while others run ``meanwhile``. calls: so far."""
 
     def __init__(self, root: Path, at: int = 0, meanwhile: Callable[[], object] = lambda: None) -> None:
         super().__init__(root)
@@ -104,7 +104,7 @@ class Paused(LocalObjects):
 
     @contextmanager
     def call(self) -> Generator[None]:
-        if self.inside:  # a call that another one makes
+        if self.inside:  # a call within another call
             yield
             return
         self.calls += 1
@@ -130,10 +130,10 @@ class Paused(LocalObjects):
 
 
 def hold(objects: Objects) -> Held | Claim | Record:
-    """A whole hold: take, renew, commit. Raises LeaseLost at the commit."""
+    """Take, renew and commit a claim. Raises LeaseLost at the commit."""
     held = asked(objects)
     if isinstance(held, Held):
-        with suppress(LeaseLost):  # here most sleepers notice; this one goes on
+        with suppress(LeaseLost):  # most sleepers notice the loss here; this one continues
             held.renew()
         held.commit(record_of(held.number))
     return held
@@ -171,7 +171,7 @@ def test_a_paused_holder_that_wakes_up_after_it_was_taken_over_cannot_commit_at_
             assert "taken over" in str(got)
             lost += 1
         assert output(root).token == other.number, at
-    assert lost >= 3  # before it renews, in the middle, and before it commits
+    assert lost >= 3  # before the renewal, in the middle, and before the commit
     late = asked(LocalObjects(tmp_path / "whole"), by_force=True)
     assert isinstance(late, Record)
     assert late.token == 1
@@ -192,7 +192,7 @@ def test_a_holder_that_commits_while_it_is_taken_over_commits_or_is_told_at_each
 
         taker = Paused(root, at, commit)
         got = asked(taker, by_force=True)
-        if not told:  # it needs no more calls
+        if not told:  # the taker needs fewer calls than ``at``
             break
         if isinstance(got, Record):
             assert (told, got.token) == (["committed"], 1), at
@@ -202,12 +202,12 @@ def test_a_holder_that_commits_while_it_is_taken_over_commits_or_is_told_at_each
             got.commit(record_of(got.number))
         assert output(root).token == (1 if told == ["committed"] else 2), at
         winners += told
-    assert winners == sorted(winners)  # until one moment the holder commits, from then on it is told
+    assert winners == sorted(winners)  # the holder commits up to some call, and is told of its loss after that call
     assert set(winners) == {"committed", "lost"}
 
 
 class LostAnswers(LocalObjects):
-    """The next write happens, and its writer hears an error: what a broken connection does."""
+    """A store with a broken connection: the next write succeeds, but its writer gets an error."""
 
     broken = False
 
@@ -227,7 +227,7 @@ class LostAnswers(LocalObjects):
 
 
 class RetriedWrites(LocalObjects):
-    """Every write is sent twice, as a client does that got no answer: the second time its precondition fails."""
+    """A store that gets every write twice, as from a client without an answer. The second precondition fails."""
 
     def write(self, name: str, content: bytes) -> None:
         super().write(name, content)
@@ -357,7 +357,7 @@ DESCRIBE = (
 
 
 class Other:
-    """A process that has said who it is, and lives until it is told to end. wrap: a command that starts it."""
+    """A process that has said who it is, and lives until it is told to end. wrap: a command that starts the process."""
 
     def __init__(self, *wrap: str) -> None:
         self.process = subprocess.Popen(
@@ -389,7 +389,7 @@ def test_a_process_of_this_host_is_gone_when_it_is_killed_even_if_nobody_reaped_
     other.process.send_signal(signal.SIGSTOP)
     assert not other.holder.is_gone()
     other.process.kill()
-    os.waitid(os.P_PID, other.process.pid, os.WEXITED | os.WNOWAIT)  # a zombie now
+    os.waitid(os.P_PID, other.process.pid, os.WEXITED | os.WNOWAIT)  # the process is a zombie now
     assert other.holder.is_gone()
     other.kill()
     assert other.holder.is_gone()
@@ -470,7 +470,7 @@ CLAIM: dict[str, Any] = {
 
 
 def test_the_beat_of_a_run_of_an_earlier_marin_is_read() -> None:
-    """Runs wrote one before claims had numbers, and processes a namespace; a killed run has left it."""
+    """Test the beat of a killed run from before claims had numbers and processes a namespace."""
     before = {
         "state": "held",
         "token": 1,
@@ -486,7 +486,7 @@ def test_the_beat_of_a_run_of_an_earlier_marin_is_read() -> None:
 
 
 def test_a_claim_from_an_hour_ahead_is_dead_as_soon_as_one_of_now() -> None:
-    """``since`` is for people; only our own watching counts."""
+    """``since`` is for people. Only our own observation counts."""
     now = [0.0]
     watch = Watch(clock=lambda: now[0])
     for since in ("2026-11-21 10:00:00 UTC", "2099-01-01 00:00:00 UTC", "1970-01-01 00:00:00 UTC", "whenever"):
@@ -508,7 +508,7 @@ def test_a_garbled_claim_stops_a_rebuild_and_removing_it_loses_nothing(prefix: s
     before = committed(prefix, step)
     for number in (1, 2):
         claim_file(prefix, step, number).write_bytes(content)
-    assert ran(run(prefix, end=step)) == set()  # what is committed needs no claim
+    assert ran(run(prefix, end=step)) == set()  # a committed output needs no claim
     again = run(prefix, rebuild=("a",), end=step, beside=beside)
     assert statuses(again) == {"toy-write/a": "failed", "toy-write/b": "ran"}
     assert claim_name(step.identity, 2) in again.results[step].error
@@ -540,7 +540,7 @@ def test_without_claims_a_rebuild_never_writes_into_what_is_committed(prefix: st
     else:
         for number in (3, 4):
             claim_file(prefix, step, number).write_bytes(content)
-    for dead in ("0001", "0002"):  # garbage was collected, too
+    for dead in ("0001", "0002"):  # gc collected the garbage, too
         shutil.rmtree(Path(prefix) / f"{before.attempt.removesuffix('0003')}{dead}")
     assert ran(run(prefix, end=step)) == set()
     assert ran(run(prefix, rebuild=("a",), end=step)) == {"toy-write/a"}
@@ -600,7 +600,7 @@ GARBLED_ENDS = [*GARBLED[:-1], b'{"format": 1, "how": "released", "att', b'{\n"f
 
 @pytest.mark.parametrize("content", GARBLED_ENDS)
 def test_a_garbled_end_is_damage_and_a_rebuild_goes_past_it(prefix: str, content: bytes) -> None:
-    """It may have been the record: nobody decides that there is no output."""
+    """The garbled end may have been the record: marin never assumes that there is no output."""
     step, beside = Write(text="hello", label="a"), Write(text="other", label="b")
     run(prefix, end=step)
     before, whole = committed(prefix, step), end_file(prefix, step).read_bytes()
@@ -646,7 +646,7 @@ def test_the_end_of_another_step_or_attempt_commits_nothing(prefix: str) -> None
 
 
 class Tamper(ExecutorStep[Blob], op="toy-tamper"):
-    """Somebody does this to a file of its attempt while it runs: None removes the file."""
+    """A step that overwrites a control file of its own attempt during the run. With None it removes the file."""
 
     file: str = execution(default="")
     content: str | None = execution(default=None)
@@ -682,7 +682,7 @@ def test_who_finds_an_end_of_its_attempt_does_not_commit_and_says_why(prefix: st
 
 
 def test_who_was_taken_over_takes_what_counts_instead(prefix: str) -> None:
-    """The other process has died since: the step is made again, under the next number."""
+    """The other process has died since: marin runs the step again under the next number."""
     end = End(how=How.TAKEN_OVER, attempt="toy-tamper/t.0001", by="ann@h (process 1)", when="now")
     step = Tamper(file=str(end_file(prefix, Tamper())), content=end.to_json().decode(), label="t")
     assert ran(run(prefix, end=step)) == {"toy-tamper/t"}
@@ -690,7 +690,7 @@ def test_who_was_taken_over_takes_what_counts_instead(prefix: str) -> None:
 
 
 def test_an_end_that_a_power_cut_emptied_is_no_output_and_the_step_is_made_again(prefix: str) -> None:
-    """A power cut leaves files of zero bytes: as good as none, and never trusted."""
+    """A power cut leaves files of zero bytes. marin treats them as missing."""
     step = Write(text="hello", label="a")
     run(prefix, end=step)
     before = committed(prefix, step)

@@ -1,5 +1,5 @@
-"""Every control file, every kind of garbage, every command that reads: no traceback, and whoever needed what the file
-held names it."""
+"""Test every control file with every kind of garbage and every command that reads. No command prints a traceback, and
+each command that needs the file's content names the file."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ GARBAGE: dict[str, bytes | None] = {
     "other types": b'{"event": [1], "step": [], "status": {}, "who": 3, "todo": "x", "seconds": "y", "error": []}',
     "binary": bytes(range(256)),
     "huge numbers": b'{"format": 1e999, "token": ' + b"9" * 5000 + b', "todo": 1e999, "seconds": 1e999}',
-    "a folder": None,  # root may read what nobody may, but no folder as a file
+    "a folder": None,  # root may read any file, but cannot read a folder as a file
 }
 COMMANDS: dict[str, list[str]] = {
     "plan": ["plan", "exp1_toy.py"],
@@ -99,7 +99,7 @@ READERS = {*PLANS, "ls", "cat", "lineage", "audit bytes", "audit", "gc"}
 
 @dataclass(frozen=True)
 class File:
-    """needed: commands that must name it. empty: is an empty one what a power cut leaves, and as good as none?"""
+    """A control file. needed: commands that must name the file. empty: marin treats an empty file as missing."""
 
     name: str
     needed: frozenset[str] = frozenset()
@@ -135,7 +135,7 @@ FILES = {
 
 @dataclass(frozen=True)
 class Lab:
-    """whole: what each file held before."""
+    """A store with files to damage. whole: the original content of each file."""
 
     folder: Path
     names: dict[str, str]
@@ -147,14 +147,14 @@ class Lab:
 
 @pytest.fixture(scope="module")
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Lab:
-    """A store that has one of every control file."""
+    """Return a store that holds every kind of control file."""
     folder = tmp_path_factory.mktemp("garbage")
     lines, script, prefix = folder / "lines.txt", folder / "exp1_toy.py", str(folder / "store")
     lines.write_text("\n".join(map(str, range(30))))
     script.write_text(EXPERIMENT.format(lines=str(lines)))
     for more in ((), ("--rebuild", "many")):
         call = ["run", str(script), "--prefix", prefix, "--backend", "inline", *more]
-        assert CliRunner().invoke(main, call).exit_code == Exit.FAILED  # one of its steps does
+        assert CliRunner().invoke(main, call).exit_code == Exit.FAILED  # one of its steps fails
     store = Store(prefix)
     experiment = built_by(*load_build(str(script)), Scale.REHEARSAL)
     many, fail = experiment.results["many"], experiment.results["fail"]
@@ -173,7 +173,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Lab:
     os.utime(folder / "store" / record.attempt / "text.txt", (1, 1))
     assert CliRunner().invoke(main, ["audit", "--bytes", "--prefix", prefix]).exit_code == Exit.DRIFT
     (uses, *_) = {name.partition(".")[0] for name in store.objects.list(".marin/uses")}
-    store.objects.write(claim_name(fail.identity, 3), b"")  # as a power cut leaves it
+    store.objects.write(claim_name(fail.identity, 3), b"")  # a power cut leaves an empty file
     store.objects.write(f".marin/uses/{uses}.beat", Beat(holder=this_process(), since="today").to_json())
     folders = ("stamps", "verified", "runs", "revocations", "accepted")
     only = {name: store.objects.list(f".marin/{name}")[-1] for name in folders}
@@ -187,14 +187,14 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Lab:
     made = Lab(folder, names, whole)
     for held in FILES.values():
         assert made.path(held).is_file(), held.name
-    for command in COMMANDS:  # while it is whole
+    for command in COMMANDS:  # with undamaged files
         code, said = asked(made, command)
         assert code == (Exit.DRIFT if command.startswith("audit") else Exit.OK), (command, said)
     return made
 
 
 def asked(lab: Lab, command: str) -> tuple[int, str]:
-    """The exit code and all that was said, without white space: tables and terminals break names."""
+    """Return the exit code and the output without white space, because tables and terminals break names."""
     call = [*COMMANDS[command], "--prefix", str(lab.folder / "store")]
     call = [str(lab.folder / word) if word.endswith(".py") else word for word in call]
     done = CliRunner().invoke(main, call, env={"COLUMNS": "1000"})
@@ -209,7 +209,7 @@ def test_garbage_is_named_and_never_a_traceback(lab: Lab, what: str, garbage: st
     held, content = FILES[what], GARBAGE[garbage]
     path = lab.path(held)
     whole = lab.whole[what]
-    path.unlink(missing_ok=True)  # a verification takes the place of an earlier one
+    path.unlink(missing_ok=True)  # a verification replaces an earlier one
     try:
         path.mkdir() if content is None else path.write_bytes(content)
         for command in COMMANDS:
@@ -238,7 +238,7 @@ def test_a_prefix_that_is_not_utf_8_is_a_prefix(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("what", ["record", "events"])
 def test_a_difference_needs_no_control_file(lab: Lab, what: str) -> None:
-    """Apart from the others, because it starts processes."""
+    """A separate test, because ``marin diff`` starts processes."""
     path = lab.path(FILES[what])
     path.write_bytes(GARBAGE["deep"] or b"")
     try:

@@ -1,4 +1,4 @@
-"""What was made from what: across rebuilds, aliases, pins and names, as text, Markdown and JSON."""
+"""Test lineage across rebuilds, aliases, pins and names, as text, Markdown and JSON."""
 
 import dataclasses
 import json
@@ -116,7 +116,7 @@ def test_aliases_stand_with_their_original(prefix: str) -> None:
 
 
 def test_what_an_original_was_made_from_is_not_of_its_aliases(prefix: str) -> None:
-    """A field of a source changed and its bytes stayed, so that what reads it shares outputs of before."""
+    """A field of a source changed and its bytes stayed, so its dependents share the earlier outputs."""
 
     def chain(source: Write) -> Join:
         return Join(parts=(Join(parts=(source,), label="middle"),), separator="!", label="late")

@@ -1,4 +1,4 @@
-"""Control files: what every kind of store must do alike."""
+"""Test that every kind of store handles control files alike."""
 
 import os
 import subprocess
@@ -48,7 +48,7 @@ print(len(made))
 
 
 def test_one_client_serves_all_who_come_first() -> None:
-    """Each takes megabytes and a third of a second, so that a hundred would take gigabytes and half a minute."""
+    """A client takes megabytes and a third of a second. A hundred would take gigabytes and half a minute."""
     with StoreServer(Kind.S3) as server:
         environment = {**os.environ, **server.environment, "PYTHONPATH": str(ROOT)}
         command = [sys.executable, "-c", CLIENTS, server.new_prefix()]
@@ -74,7 +74,7 @@ print(len(taken))
 
 
 def test_a_write_outlives_that_its_half_written_file_is_taken(tmp_path: Path) -> None:
-    """By ``marin gc``, when the machine that writes slept for a day in the middle of it."""
+    """``marin gc`` removes the half-written file if the writing machine slept for a day during the write."""
     command = [sys.executable, "-c", TAKEN, str(tmp_path)]
     done = subprocess.run(command, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True)
     assert done.stdout == "2\n", done.stdout + done.stderr

@@ -1,4 +1,4 @@
-"""An output holds regular files, and relative links to files of its own. Anything else is refused by its name."""
+"""An output holds regular files, and relative links to its own files. marin refuses anything else by name."""
 
 import os
 import socket
@@ -70,11 +70,11 @@ ODD: dict[Callable[[Path], None], str] = {
     own: ".marin",
     folder: "a link to a folder",
 }
-LEAVING = (absolute, escaping, own)  # they lead to files
+LEAVING = (absolute, escaping, own)  # links that lead to files
 
 
 class Odd(ExecutorStep[Blob], op="toy-not-files"):
-    """Writes a file, and beside it something that is none."""
+    """Write a file, and beside the file an entry that is no regular file."""
 
     what: str
     fixed: str = execution(default="")  # path of a file: while it exists, run() works
@@ -103,7 +103,7 @@ def test_a_step_that_leaves_something_else_fails_and_says_which(tmp_path: Path, 
 def test_on_an_object_store_nothing_of_it_is_uploaded(tmp_path: Path) -> None:
     for make in ODD:
         if make is absolute:
-            continue  # the local folder is gone by then, so that it is a link like any other
+            continue  # the local folder is gone by then, so the link is like any other
         step = Odd(what=make.__name__, label="odd")
         failed = run("memory://odd-output", odd=step).results[step]
         assert (failed.status, "sub/odd" in failed.error) == ("failed", True), failed
@@ -124,7 +124,7 @@ def test_a_relative_link_to_a_file_of_the_output_is_a_file(tmp_path: Path) -> No
     store = Store(str(tmp_path / "store"))
     assert [entry.path for entry in store.manifest(done)] == ["latest.txt", "sub/step-2.txt"]
     assert store.verify(done, Check.BYTES) == []
-    (tmp_path / "store").rename(tmp_path / "moved")  # an absolute one would have broken
+    (tmp_path / "store").rename(tmp_path / "moved")  # an absolute link would have broken
     assert Store(str(tmp_path / "moved")).verify(done, Check.BYTES) == []
 
 
@@ -173,7 +173,7 @@ def test_adopt_refuses_what_is_no_file(tmp_path: Path, make: Callable[[Path], No
 
 @pytest.mark.parametrize("make", LEAVING, ids=lambda make: make.__name__)
 def test_adopt_copies_what_links_to_files_lead_to(tmp_path: Path, make: Callable[[Path], None]) -> None:
-    """The hub's cache is nothing but such links; what is committed are the bytes."""
+    """The hub's cache consists of links to files. marin commits the bytes."""
     source = tmp_path / "release"
     (source / "sub").mkdir(parents=True)
     (source / ".marin").mkdir()

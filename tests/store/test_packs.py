@@ -1,4 +1,4 @@
-"""Packs of ends spare reads and never change what is seen."""
+"""Packs of ends save reads and never change the ends that a reader sees."""
 
 import pytest
 
@@ -31,7 +31,7 @@ def objects(remote_prefix: str) -> Objects:
 
 
 def read(objects: Objects, server: StoreServer, *more: str) -> tuple[dict[str, bytes], int]:
-    """(what fresh packs show, reads); asserts that nothing was listed."""
+    """Return (the content of fresh packs, the number of reads). Asserts that nothing was listed."""
     server.obey()
     found = Packs(objects).read([*NAMES, *more])
     operations = [operation for operation, _, _ in server.calls()]

@@ -1,4 +1,4 @@
-"""Where bytes lie and steps run: never identity; counted, and refused above a budget before anything starts."""
+"""Regions never change an identity. marin counts egress, and refuses a run above its budget before it starts."""
 
 import json
 from pathlib import Path
@@ -40,7 +40,7 @@ def regions(plan: Plan, declared: Region | None, store: Region | None = CENTRAL)
 
 
 def moved(plan: Plan, where: Regions) -> dict[str, dict[str, Amount] | None]:
-    """What crosses regions by step, each way by what ``str`` says of it."""
+    """Return the amounts that cross regions, by step and by the ``str`` of each route."""
     return {
         cost.name: None if cost.egress is None else {str(way): held for way, held in cost.egress.by_route.items()}
         for cost in plan_costs(plan, where)
@@ -148,7 +148,7 @@ def test_the_budget_may_be_met_and_not_exceeded(tmp_path: Path) -> None:
 
 
 class Elsewhere(ExecutorStep[Blob], op="toy-elsewhere"):
-    """Reads a file of another bucket."""
+    """Read a file of another bucket."""
 
     url: str
 
@@ -250,15 +250,15 @@ def test_a_run_over_the_budget_stops_before_anything_starts(project: Project) ->
     [egress] = [event for event in told["events"] if event["event"] == "egress"]
     assert egress["allowed"] == "the chips are there"
     assert {way["from"] for way in egress["routes"]} == {"aws/eu-west-1", "gcp/us-central2"}
-    # What is committed moves nothing.
+    # Committed outputs move no bytes.
     marin.on("run", *far, "--backend", "inline")
 
 
 def test_a_first_run_stops_reading_where_its_inputs_turn_out_to_be_too_large(project: Project) -> None:
-    """Its plan knows no size. What is committed stays, and the next plan knows."""
+    """The first plan knows no size. The committed outputs stay, and the next plan knows their sizes."""
     marin = Command(project)
     far = ("--region", "gcp/us-central2", "--store-region", "aws/eu-west-1", "--egress-budget")
-    said = marin.on("run", *far, "10B", "--backend", "inline", expect=1)  # 7 are written; to read them is too much
+    said = marin.on("run", *far, "10B", "--backend", "inline", expect=1)  # writing took 7 B of the 10
     assert "EgressOverBudget: repeat/repeat would read 7 B" in said
     assert project.ran() == ["say/say"]
     marin.on("run", *far, "6B", "--backend", "inline", expect=OVER)

@@ -1,4 +1,4 @@
-"""Bytes that were declared bad are refused, wherever they are and whatever was made from them."""
+"""marin refuses revoked bytes wherever they are, and every output made from them."""
 
 from pathlib import Path
 
@@ -64,12 +64,12 @@ def test_lineage_survives_a_rebuild_in_between(prefix: str, monkeypatch: pytest.
     run(prefix, end=END)
     bad = record_of(prefix, BAD)
     runs_otherwise(monkeypatch, Write, _clean)
-    plan = planned(prefix, rebuild=("bundle",), end=BAD)  # END is not part of it and keeps what it read
+    plan = planned(prefix, rebuild=("bundle",), end=BAD)  # END is not in this plan, and its record keeps its inputs
     execute(plan)
     monkeypatch.undo()
     revoke(Store(prefix), bad, "bad")
     plan = planned(prefix, on_drift=OnDrift.ACCEPT, end=END)
-    assert plan.of(BAD).action is Action.CACHED  # by then clean
+    assert plan.of(BAD).action is Action.CACHED  # its rebuilt bytes are clean
     assert plan.of(END).action is Action.STOP
     assert "made from" in plan.of(END).reason
 

@@ -1,4 +1,4 @@
-"""The same experiments on every kind of store: a disk, memory, Google Cloud Storage and S3."""
+"""Test the same experiments on every kind of store: a disk, memory, Google Cloud Storage and S3."""
 
 import json
 import os
@@ -29,7 +29,7 @@ def chain(text: str = "hello", separator: str = " ") -> Join:
 
 
 class ByPath(ExecutorStep[Blob], op="toy-by-path"):
-    """Reads and writes through local paths alone, as tools that know no object store do."""
+    """Read and write through local paths alone, like tools that know no object store."""
 
     source: ExecutorStep[Blob]
 
@@ -57,7 +57,7 @@ def local_folder(directory: Directory) -> Path:
 
 
 class StateByPath(ExecutorStep[Blob], op="toy-state-by-path"):
-    """Keeps its work in progress through a local path; fails until a file outside exists."""
+    """Keep work in progress through a local path. The step fails until an outside file exists."""
 
     switch: str
 

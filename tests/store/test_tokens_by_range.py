@@ -1,4 +1,4 @@
-"""Token stores in a bucket: of them is read what somebody asks for, and nothing is copied."""
+"""Test token stores in a bucket: a reader fetches only the requested ranges, and copies nothing."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from marin.training.process import compiled_folder
 from tests.support.servers import StoreServer
 from tests.training.runs import SEQ_LEN, VOCABULARY, small_spec, train_here
 
-LENGTHS = np.random.default_rng(7).integers(1, 400, 5000)  # of the documents, two megabytes of tokens in all
+LENGTHS = np.random.default_rng(7).integers(1, 400, 5000)  # documents; their tokens take two megabytes in all
 
 
 def written(out: Directory) -> TokenStore:
@@ -46,7 +46,7 @@ def test_a_reader_gets_what_a_local_one_gets_and_no_more_bytes(
     assert len(np.unique(wanted)) * 64 * 2 <= read["tokens.bin"] < 100_000 < here.meta.tokens * 2
     assert np.array_equal(there.counts(wanted, 64), here.counts(wanted, 64))
 
-    # Far from one another, exactly what was asked for, each once.
+    # For distant sequences, the reader fetches exactly the requested bytes, once each.
     apart = np.arange(0, here.sequences(64), 400)
     server.obey()
     assert np.array_equal(there.read(np.append(apart[::-1], apart), 64)[: len(apart)], here.read(apart[::-1], 64))
@@ -73,7 +73,7 @@ def test_a_store_that_was_cut_short_in_a_bucket_is_refused(server: StoreServer) 
     whole.write_bytes("tokens.bin", tokens[:-2])
     with pytest.raises(TruncatedShard, match=r"tokens\.bin: .* promises"):
         TokenStore.open(whole)
-    with pytest.raises(TruncatedShard, match="cut short or replaced"):  # meanwhile, below one who reads
+    with pytest.raises(TruncatedShard, match="cut short or replaced"):  # replaced while a reader has the store open
         _ = store.tokens[-40_000:]
     whole.write_bytes("tokens.bin", tokens)
     with pytest.raises(TruncatedShard, match="never finished"):

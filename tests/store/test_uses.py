@@ -1,4 +1,4 @@
-"""What runs say that they need, and lifetimes: what gc goes by."""
+"""Test the needs that runs announce, and lifetimes. gc decides by both."""
 
 import json
 import threading
@@ -20,7 +20,7 @@ from tests.support.toy import Blob, Join, Write, attempt_of, execute, planned, r
 
 
 class Ask(ExecutorStep[Blob], op="uses-ask"):
-    """Writes down what the store says of its own run."""
+    """Write the needs of its own run, as the store lists them."""
 
     source: ExecutorStep[Blob]
     prefix: str
@@ -68,7 +68,7 @@ def test_a_run_whose_inputs_were_taken_away_since_it_was_planned_starts_nothing(
 
 
 def test_a_run_waits_while_gc_takes_away_what_it_needs(tmp_path: Path) -> None:
-    """Of what stays in the batch of a live gc it cannot know whether it stays in the store."""
+    """The run waits, because a live gc may still delete any output in its batch."""
     store = Store(str(tmp_path / "store"))
     source = Write(text="a", label="source")
     made = run(store.prefix, source=source).results[source].record
@@ -95,11 +95,11 @@ def test_a_run_waits_while_gc_takes_away_what_it_needs(tmp_path: Path) -> None:
     store.objects.write(GC_BATCH, batch.to_json())
     turn.release()
     with Uses(store, "later") as uses:
-        uses.add(batch, [made])  # what an ended gc left behind stops nobody
+        uses.add(batch, [made])  # a batch that an ended gc left behind stops nobody
 
 
 def test_a_run_that_needs_one_more_output_lists_nothing(server: StoreServer, remote_prefix: str) -> None:
-    """A run that shares a thousand outputs says so for each."""
+    """A run that shares a thousand outputs announces each of the thousand."""
     store, source = Store(remote_prefix), Write(text="a", label="source")
     made = run(remote_prefix, source=source).results[source].record
     assert made is not None
@@ -110,7 +110,7 @@ def test_a_run_that_needs_one_more_output_lists_nothing(server: StoreServer, rem
 
 
 def test_a_run_of_before_that_was_killed_is_read(prefix: str) -> None:
-    """It left its beat, in the form of a lease."""
+    """A killed run of an earlier marin left its beat in the form of a lease."""
     store, name = Store(prefix), "20261101T120000000-old-0123456789ab"
     store.objects.write(f"{USES}/{name}.json", NOTHING.to_json())
     beat: dict[str, Any] = {"format": 1, "state": "held", "token": 1, "attempt": f"{USES}/{name}", "beat": 7}
