@@ -1,6 +1,6 @@
-"""Mistakes that people make when they write an experiment: each names the thing, the value found, and the remedy."""
+"""Test common mistakes in experiments: each message names the thing, the value found, and the remedy."""
 
-# ruff: noqa: F401  # what the mistakes name
+# ruff: noqa: F401  # the mistakes use these names
 
 import inspect
 from pathlib import Path
@@ -78,7 +78,7 @@ def experiment(**other: object) -> Experiment:
 
 
 class Arrows:
-    """A rule as somebody writes it first."""
+    """A rule as a beginner may write it."""
 
     def __call__(self, view: View) -> str | None:
         return None
@@ -238,12 +238,12 @@ RIGHT = (
 
 @pytest.mark.parametrize("right", RIGHT)
 def test_what_the_mistakes_are_made_of_is_right(right: str) -> None:
-    """Else a mistake could be refused for another reason."""
+    """Otherwise marin could refuse a mistake for another reason."""
     assert eval(right) is not None
 
 
 def test_a_field_called_like_something_that_every_step_has_is_refused() -> None:
-    """Its value would stand for the step's: a field ``identity`` would be the identity."""
+    """The field would replace the step's attribute: a field ``identity`` would become the identity."""
     for field in ("identity", "name", "version"):
         with pytest.raises(
             ExperimentError, match=rf"Mine\.{field}: every ExecutorStep has one; give the field another"
@@ -254,7 +254,7 @@ def test_a_field_called_like_something_that_every_step_has_is_refused() -> None:
 
 
 def test_help_shows_the_fields_of_operators_and_values_with_their_types_and_defaults() -> None:
-    """Those of the class, not those of the function that checks what is given."""
+    """help() shows the fields of the class, not the parameters of the function that checks the arguments."""
     assert str(inspect.signature(Filter)).startswith("(*, label: 'str' = ''")
     assert "documents: 'ExecutorStep[Documents]'" in str(inspect.signature(Filter))
     assert "peak_lr: 'float'" in str(inspect.signature(Adam))

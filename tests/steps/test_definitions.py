@@ -1,4 +1,4 @@
-"""One class for each op, value tag and artifact kind: two of one name would be served each other's outputs."""
+"""Each op, value tag and artifact kind has one class: two classes of one name would share their outputs."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_a_second_class_of_one_name_is_refused_naming_both_places(make: Any, wha
 
 @pytest.mark.parametrize(("make", "what"), MAKERS)
 def test_the_same_class_again_takes_the_place_of_the_old_one(make: Any, what: str) -> None:
-    """As when a notebook's cell is run twice, or a test function defines a class each time."""
+    """A notebook's cell that runs twice or a test function defines the same class again."""
     assert len({id(held) for held in [make("Again", "toy-again") for _ in range(3)]}) == 3
 
 
@@ -105,7 +105,7 @@ def test_a_module_may_be_loaded_again_and_moved_to_another_folder(
 
 
 def test_a_file_that_is_run_and_imported_is_one_definition(tmp_path: Path) -> None:
-    """``python exp.py`` has the classes as __main__; what a worker unpickles imports the file by its name."""
+    """``python exp.py`` defines the classes in __main__. A worker that unpickles them imports the file by its name."""
     project = Project(tmp_path / "project")
     project.run()
     project.edit("return text.upper()", "return text.lower()")
@@ -113,7 +113,7 @@ def test_a_file_that_is_run_and_imported_is_one_definition(tmp_path: Path) -> No
     assert project.ran() == ["say/say", "repeat/repeat"]
     python, *rest = project.command()  # a profiler runs the file in a module of its own
     ended = project.started([python, "-m", "cProfile", *rest], fork=False)
-    assert "2 cached" in ended.said, ended.said  # it ends with 0 whatever the file does
+    assert "2 cached" in ended.said, ended.said  # cProfile exits with 0 whatever the file does
 
 
 TWICE = """

@@ -1,4 +1,4 @@
-"""A field holds what its annotation says, in depth, or the step is refused where it was written."""
+"""marin checks every field against its annotation, in depth, and refuses a wrong step where it is written."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Pair(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Link(str):
-    """As libraries have them: no reason to call for a Link where a str is wanted."""
+    """A str subclass as libraries define them. marin must not ask for a Link where a field wants a str."""
 
     address: str
 
@@ -213,7 +213,7 @@ def test_a_training_run_is_checked_in_depth(fields: dict[str, Any], says: str) -
 
 
 def test_an_int_in_a_float_field_is_an_int_and_keeps_its_identity(tmp_path: Path) -> None:
-    """1 and 1.0 were two identities before types were checked; converting would lose outputs made from an int."""
+    """1 and 1.0 were two identities before marin checked types. Converting an int would lose its old outputs."""
     whole, real = Typed(rate=2), Typed(rate=2.0)
     assert whole.identity != real.identity
     assert type(whole.rate) is int

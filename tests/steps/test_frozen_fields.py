@@ -1,4 +1,4 @@
-"""What a step holds is its own from its construction on: run() sees exactly what was hashed."""
+"""A step owns its values from its construction on: run() sees exactly the hashed values."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Holder:
 
 @value("frozen-normal")
 class Normal:
-    """Puts a plain dict into its own field, as a __post_init__ may."""
+    """A step that puts a plain dict into its own field, as a __post_init__ may."""
 
     held: Mapping[str, Any]
 
@@ -70,7 +70,7 @@ def test_a_loop_over_one_dict_gives_as_many_results_as_values(tmp_path: Path) ->
 
 
 def nested(inner: dict[str, int]) -> dict[str, Any]:
-    """Every way in which a mutable value may hide in a field; ``inner`` is in each."""
+    """Return every way to hide a mutable value in a field. Each holds ``inner``."""
     return {
         "dict": {"a": inner},
         "tuple": (1, (2, inner)),
@@ -144,7 +144,7 @@ def test_a_value_that_sets_its_field_itself_is_frozen_all_the_same() -> None:
         def run(self, ctx: Context) -> Blob: ...
 
     assert Doubles(count=1).count == 2
-    assert Doubles(count=2).identity == dataclasses.replace(Doubles(count=1)).identity  # which doubles 2
+    assert Doubles(count=2).identity == dataclasses.replace(Doubles(count=1)).identity  # replace() doubles 2 again
 
 
 def test_a_value_inherits_the_checks_of_the_value_that_it_extends() -> None:
@@ -181,7 +181,7 @@ def test_copies_of_a_step_are_the_step(again: Callable[[Any], Any]) -> None:
 
 
 def test_sets_are_read_alike_in_every_process() -> None:
-    """Their order of iteration is Python's and differs between processes; what they hold and are does not."""
+    """Python's order of iteration differs between processes. The members and the identity stay the same."""
     code = (
         "from tests.steps.test_frozen_fields import Keep\n"
         "step = Keep(held={'s': {'a', 'b', 'c', 'dd'}, 'd': {'k': {1, 2}}})\n"
@@ -202,7 +202,7 @@ def test_sets_are_read_alike_in_every_process() -> None:
 
 
 class Number(int):
-    """Might hold more than its value."""
+    """An int that might hold more than its value."""
 
 
 Point = namedtuple("Point", "x y")
@@ -268,7 +268,7 @@ def test_values_of_a_sensible_depth_pass_whatever_they_are_made_of() -> None:
 
 def test_a_flag_with_a_name_counts_by_it(tmp_path: Path) -> None:
     assert Keep(held=Mode.A | Mode.B).identity == Keep(held=Mode.B | Mode.A).identity
-    assert "Mode.A|B" in written(tmp_path, Keep(held=Mode.A | Mode.B))  # the enum keeps it: that is no change of code
+    assert "Mode.A|B" in written(tmp_path, Keep(held=Mode.A | Mode.B))  # kept by the enum: no change of code
     assert Keep(held=Mode.A).identity != Keep(held=Mode.B).identity
 
 

@@ -1,4 +1,4 @@
-"""What enters an identity, what does not, and what is refused."""
+"""Test the values that enter an identity, the values that do not, and the values that marin refuses."""
 
 import dataclasses
 import enum
@@ -36,7 +36,7 @@ plain = st.recursive(
 
 
 def same(a: Any, b: Any) -> bool:
-    """Equality that tells 1, 1.0 and True apart, and 0.0 from -0.0: the slow obvious reference."""
+    """Return strict equality, the slow obvious reference: 1, 1.0 and True differ, and so do 0.0 and -0.0."""
     if type(a) is not type(b):
         return False
     if isinstance(a, float):
@@ -75,7 +75,7 @@ def test_execution_fields_labels_and_resources_are_not_identity() -> None:
 
 
 def identity(name: str, version: int = 1, **later: Any) -> str:
-    """Of a step with the text "a", made by a class of that name that is gone afterwards."""
+    """Return the identity of a step with the text "a". Its class has the given name and is gone afterwards."""
     space = {"__annotations__": {"text": "str", **dict.fromkeys(later, "str")}, "run": Write.run, **later}
     return type(name, (ExecutorStep,), space, op="toy-identity", version=version)(text="a").identity
 

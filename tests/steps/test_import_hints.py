@@ -1,4 +1,4 @@
-"""Names in an experiment file that are nearly right, and files that are elsewhere."""
+"""Test hints for names in an experiment file that are nearly right, and for files that are elsewhere."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""A link to an issue leads to the repository that the experiment's file is of."""
+"""A link to an issue leads to the repository of the experiment's file."""
 
 from __future__ import annotations
 

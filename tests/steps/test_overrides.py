@@ -1,4 +1,4 @@
-"""``--set``: an experiment with other values in some fields."""
+"""Test ``--set``, which gives some fields of an experiment other values."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ def test_a_field_is_changed_and_what_is_made_from_it_is_another_step() -> None:
     assert trained(experiment, "32b-qwen3").optimizer == replace(trained(WRITTEN, "32b-qwen3").optimizer, peak_lr=1e-3)
     assert trained(experiment, "mantis").optimizer == trained(WRITTEN, "mantis").optimizer
     others = {name for name in now if now[name] != before[name]}
-    # The arms fork from it; their scores and what compares them follow. Its data, and Llama, do not.
+    # The arms fork from the run; their scores and comparisons follow. The run's data and Llama do not change.
     assert {"train/32b-qwen3", "train/bison", "train/mantis", "evaluate/mantis", "compare/bison-mantis"} <= others
     assert "train/32b-llama" not in others
     assert not any(name.startswith(("tokenize/", "download/", "filter/")) for name in others)
-    # Every step says so that is made from it, and no other.
+    # Every step built from the run says so, and no other step.
     assert {now[name].identity for name in others} == set(experiment.changes)
     assert experiment.all_changes() == ["train/32b-qwen3.optimizer.peak_lr=1e-3"]
     mantis = steps(experiment)["evaluate/mantis"]
@@ -76,7 +76,7 @@ def test_a_value_is_read_as_its_field_is_annotated(setting: str, field: str, val
 
 
 def test_a_run_and_what_goes_on_from_it_are_changed_together() -> None:
-    """Each alone is refused: the text of its first steps would not be what was read."""
+    """marin refuses a change of one run alone: the text of its first steps would not match the text already read."""
     names = [step.label for step in WRITTEN.steps() if isinstance(step, Train)]
     with pytest.raises(BadField, match="its batch differs before that step"):
         with_changes(WRITTEN, [f"{names[0]}.batch.at.0=64"])
@@ -117,7 +117,7 @@ def test_what_cannot_be_set_says_what_can(setting: str, message: str) -> None:
 
 
 def test_what_does_not_fit_a_changed_step_is_said_to_come_of_the_change() -> None:
-    """The rate that a cooldown begins with was read from its base when the file was built."""
+    """The file derived the first learning rate of a cooldown from its base when it was built."""
     annealed = Experiment(issue=1, question="Which?", results={"verdict": micro().verdict})
     with pytest.raises(BadField, match="begins at a learning rate") as refused:
         with_changes(annealed, ["pretrain.optimizer.peak_lr=4e-3"])

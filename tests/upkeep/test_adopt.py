@@ -1,4 +1,4 @@
-"""Outside data comes in once, whole, with its kind proved by opening it, and can be pinned."""
+"""marin adopts outside data once and whole, proves its kind by opening the files, and lets experiments pin it."""
 
 import json
 import shutil
@@ -174,7 +174,7 @@ def test_bytes_that_are_not_to_be_trusted_stay_out(prefix: str, folder: Path, tm
         take(prefix, folder, "toy-blob", bytes=6)
     made = tmp_path / "made"
     made.mkdir()
-    (made / "text.txt").write_text("hello")  # what the join made of the revoked bytes
+    (made / "text.txt").write_text("hello")  # the join made this text from the revoked bytes
     with pytest.raises(Revoked, match=r"holds the bytes of toy-join/end, which was made from .*holds test"):
         take(prefix, made)
     withdraw(store, record, "it does not")
@@ -198,7 +198,7 @@ def test_an_output_of_another_store_is_mirrored_and_a_copy_of_it_brings_its_kind
 
 
 def test_the_bare_files_of_an_output_have_its_digest(prefix: str, tmp_path: Path) -> None:
-    """Kind and facts are read off the files, so that what leaves a store and comes back is known again."""
+    """marin reads kind and facts from the files, so it recognises an output that leaves a store and comes back."""
     made = f"{prefix}-made"
     run(made, tokens=DOLMINO, items=ITEMS)
     for step in (CLEAN, TOKENIZER, DOLMINO, ITEMS):
@@ -230,7 +230,7 @@ def test_lineage_says_where_it_came_from_and_that_its_bytes_were_made_here(prefi
     (mark,) = marks["adopt/out"]
     assert (mark.subject, mark.text) == (Subject.ADOPTED, f"from {folder}: a test")
 
-    # The same files once more, as another kind: what is wrong with the one is wrong with the other.
+    # The same files adopted as another kind share the revocation.
     copy = take(prefix, folder, label="raw").record
     revoke(Store(prefix), record, "bad")
     lineage = read_lineage(Store(prefix))
@@ -260,7 +260,7 @@ def test_what_changes_under_the_copy_is_not_committed(prefix: str, tmp_path: Pat
 
 
 def _changing(tmp_path: Path) -> Path:
-    """A file that is read for its digest, and once more when it is copied."""
+    """Return a file that marin reads twice: for the digest and for the copy."""
     (tmp_path / "slow").mkdir()
     (tmp_path / "slow/b.txt").write_text("second")
     return tmp_path / "slow/b.txt"

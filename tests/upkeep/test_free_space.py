@@ -1,4 +1,4 @@
-"""Who runs out of disk can free space today: what is garbage without its waiting days, and outputs that he names."""
+"""A user who runs out of disk can free space at once: garbage without its waiting days, and named outputs."""
 
 import json
 import threading
@@ -32,7 +32,7 @@ def marin(*arguments: str, code: int = Exit.OK) -> str:
 
 @pytest.fixture
 def prefix(tmp_path: Path) -> str:
-    """With two outputs, one that a rebuild replaced, a failed attempt and work in progress; all of it just made."""
+    """Return a store just filled with two outputs, one replaced output, a failed attempt and work in progress."""
     store = str(tmp_path / "store")
     run(store, end=END)
     run(store, rebuild=("toy-write/source",), end=END)

@@ -1,4 +1,4 @@
-"""gc takes away what nothing needs, and nothing else: judged by what a fresh look at the store finds."""
+"""gc deletes exactly the outputs that nothing needs, judged by a fresh look at the store."""
 
 import shutil
 import tempfile
@@ -146,7 +146,7 @@ def test_packs_of_ends_bring_nothing_back(remote_prefix: str) -> None:
 
 
 def test_what_a_killed_gc_left_half_deleted_is_no_output_and_goes_with_the_next(tmp_path: Path) -> None:
-    """It died between the end of the output and the deletion of its data."""
+    """The killed gc died between ending the output and deleting its data."""
     store = Store(str(tmp_path / "store"))
     source = Write(text="a", label="source", lifetime=after_use(days=1))
     made = run(store.prefix, end=Join(parts=(source,), label="end")).results[source].record
@@ -168,7 +168,7 @@ def test_a_look_at_many_outputs_is_a_few_listings(server: StoreServer, remote_pr
     server.obey()
     look(Store(remote_prefix), GcOptions())
     counts = server.counts(remote_prefix)
-    assert counts[Operation.READ] <= 10 + 16 + 2  # each end, the packs there could be, the needs of one run
+    assert counts[Operation.READ] <= 10 + 16 + 2  # the ends, the packs that could exist, and the needs of one run
     assert counts[Operation.LIST] <= 19
     assert counts.keys() <= {Operation.READ, Operation.LIST}
 
@@ -201,7 +201,7 @@ def test_a_look_changes_nothing_at_all(tmp_path: Path) -> None:
 
 
 def test_an_output_goes_only_if_nothing_that_stays_was_made_from_it(tmp_path: Path) -> None:
-    """unless_read, over two steps: the one between goes first, and takes what only it kept."""
+    """Test unless_read over two steps: gc first deletes the middle output, then the source that only it kept."""
     store = Store(str(tmp_path / "store"))
     one = Write(text="a", label="one", lifetime=unless_read(days=1))
     kept = Write(text="b", label="kept", lifetime=unless_read(days=1))
@@ -242,7 +242,7 @@ def test_outputs_that_share_files_stay_together(tmp_path: Path) -> None:
     one, two = Write(text="a", label="one"), Write(text="a", label="two", encoding="ascii")
     ends = [Join(parts=(part,), label=part.label, lifetime=after_use(days=1)) for part in (one, two)]
     run(store.prefix, top=Join(parts=(ends[0],), separator="-", label="top"))
-    done = run(store.prefix, alias=ends[1])  # a result: kept for good
+    done = run(store.prefix, alias=ends[1])  # results stay for good
     alias = done.results[ends[1]].record
     assert alias is not None
     assert alias.alias_of == ends[0].identity
@@ -288,7 +288,7 @@ def test_the_directory_of_an_alias_of_before_stays_while_the_alias_does(tmp_path
 
 
 def test_what_an_experiment_names_stays(tmp_path: Path) -> None:
-    """Its results and pins whatever their lifetime; its other steps but for their lifetime; and nothing else."""
+    """Results and pins stay whatever their lifetime. Other steps stay for their lifetime. Nothing else stays."""
     store = Store(str(tmp_path / "store"))
     part = Write(text="a", label="part")
     mid = Join(parts=(part,), label="mid", lifetime=after_use(days=1))
@@ -314,7 +314,7 @@ def test_data_that_a_pin_names_stays_after_a_rebuild(tmp_path: Path) -> None:
     roots = roots_of([experiment(pin=pin)])
     sweep(store, GcOptions(roots=roots), clock=in_days(30))
     assert ran(run(store.prefix, end=Join(parts=(pin,), label="end"))) == {"toy-join/end"}
-    sweep(store, GcOptions(), clock=in_days(30))  # now a record points at it
+    sweep(store, GcOptions(), clock=in_days(30))  # a record now points at the pinned data
     assert store.output(old).exists("text.txt")
     visible(store)
 
@@ -364,7 +364,7 @@ def test_what_cannot_be_read_stops_it(tmp_path: Path, folder: str) -> None:
     run(store.prefix, broken=Fail(source=source, label="broken"))
     place = tmp_path / "store/.marin" / folder
     place.mkdir(exist_ok=True)
-    number = "" if folder == "records" else ".0002"  # records are in stores of before
+    number = "" if folder == "records" else ".0002"  # stores of earlier versions hold records here
     (place / f"{Fail(source=source).identity}{number}.json").write_text("{torn")
     before = directories_on_disk(tmp_path / "store")
     for act in (look, sweep):
@@ -378,7 +378,7 @@ def directories_on_disk(place: Path) -> set[Path]:
 
 
 def test_an_attempt_under_a_live_claim_stays_and_a_dead_one_cannot_commit(tmp_path: Path) -> None:
-    """The holder is on another machine: only its claim, which it rewrites in seconds, tells whether it lives."""
+    """The holder is on another machine and rewrites its claim in seconds. Only the claim shows that it lives."""
     store = Store(str(tmp_path / "store"))
     step = Write(text="a", label="a")
     held = begun(store, step)
@@ -394,7 +394,7 @@ def test_an_attempt_under_a_live_claim_stays_and_a_dead_one_cannot_commit(tmp_pa
 
 
 def test_what_is_committed_at_the_last_moment_stays(tmp_path: Path) -> None:
-    """A rebuild was committed after gc last looked."""
+    """A rebuild committed its output after the last look of gc."""
     store = Store(str(tmp_path / "store"))
     source = Write(text="a", label="source", lifetime=after_use(days=1))
     old = run(store.prefix, end=Join(parts=(source,), label="end")).results[source].record
@@ -423,7 +423,7 @@ def test_an_attempt_that_was_taken_for_dead_and_commits_at_the_last_moment_stays
 
 
 def begun(store: Store, step: ExecutorStep[Any], after: int = 0) -> Held:
-    """An attempt at a step. after: number of the last end."""
+    """Begin an attempt at a step. after: number of the last end."""
     held = take(store.objects, step.identity, attempt_of(step), lambda _: False, after)
     assert isinstance(held, Held)
     return held
@@ -472,7 +472,7 @@ def test_what_a_running_run_needs_stays(tmp_path: Path) -> None:
 
 
 def test_what_a_run_of_the_last_day_needed_stays(tmp_path: Path) -> None:
-    """It may have failed, and be run again."""
+    """The run may have failed, and somebody may run it again."""
     store = Store(str(tmp_path / "store"))
     source = Write(text="a", label="source", lifetime=after_use(days=1))
     made = run(store.prefix, end=Join(parts=(source,), label="end")).results[source].record
@@ -489,7 +489,7 @@ def test_what_a_run_of_the_last_day_needed_stays(tmp_path: Path) -> None:
 
 
 def test_what_a_worker_that_outlives_its_driver_needs_stays(tmp_path: Path) -> None:
-    """Its claim tells that it works; that its driver is gone says nothing about it."""
+    """The worker's claim shows that the worker works. The loss of its driver says nothing about the worker."""
     store = Store(str(tmp_path / "store"))
     source, step = Write(text="a", label="source", lifetime=after_use(days=1)), Write(text="b", label="made from it")
     made = run(store.prefix, end=Join(parts=(source,), label="end")).results[source].record
@@ -509,7 +509,7 @@ def test_what_a_worker_that_outlives_its_driver_needs_stays(tmp_path: Path) -> N
 
 
 def test_what_a_run_that_came_in_between_needs_stays(tmp_path: Path) -> None:
-    """It said so before it could see the batch, so it goes on, and gc has to see it."""
+    """The run announced its needs before the batch was visible. The run continues, so gc has to see the needs."""
     store = Store(str(tmp_path / "store"))
     source = Write(text="a", label="source", lifetime=after_use(days=1))
     made = run(store.prefix, end=Join(parts=(source,), label="end")).results[source].record
@@ -524,7 +524,7 @@ def test_what_a_run_that_came_in_between_needs_stays(tmp_path: Path) -> None:
         batch = read_batch(store)
         announced = batch is not None and batch.meets(needs_of([], [made], []))
         assert announced == (looks == 2), "a run that comes now must see what goes"
-        if looks == 1:  # found to be garbage, not announced yet
+        if looks == 1:  # gc has found the garbage, but not announced it
             uses.__enter__()
             uses.add(needs_of([], [made], []), [made])
         return time.time()
@@ -539,7 +539,7 @@ def test_what_a_run_that_came_in_between_needs_stays(tmp_path: Path) -> None:
 
 
 def test_an_alias_that_came_in_between_keeps_what_it_shares(tmp_path: Path) -> None:
-    """A run committed it and ended before gc announced anything."""
+    """A run committed the alias and ended before gc announced anything."""
     store = Store(str(tmp_path / "store"))
     one, two = Write(text="a", label="one"), Write(text="a", label="two", encoding="ascii")
     ends = [Join(parts=(part,), label=part.label, lifetime=after_use(days=1)) for part in (one, two)]
@@ -584,7 +584,7 @@ def test_the_turn_of_a_gc_that_died_elsewhere_is_taken_over(tmp_path: Path) -> N
 
 
 def test_a_gc_that_stood_still_and_was_given_up_deletes_nothing_more(tmp_path: Path) -> None:
-    """A run that needs something of its batch ends its turn, and goes on."""
+    """A run that needs an output of the batch ends the turn of gc, and continues."""
     store = Store(str(tmp_path / "store"))
     source = Write(text="a", label="source", lifetime=after_use(days=1))
     made = run(store.prefix, end=Join(parts=(source,), label="end")).results[source].record
@@ -602,7 +602,7 @@ def test_a_gc_whose_turn_was_ended_stops(tmp_path: Path, monkeypatch: pytest.Mon
     store = Store(str(tmp_path / "store"))
     source = Write(text="a", label="source", lifetime=after_use(days=1))
     run(store.prefix, end=Join(parts=(source,), label="end"))
-    monkeypatch.setattr("marin.upkeep.gc.sweep.RENEW_EVERY", 0.0)  # as if it had stood still since
+    monkeypatch.setattr("marin.upkeep.gc.sweep.RENEW_EVERY", 0.0)  # as if gc had stood still since then
 
     def end_turn(_: object) -> None:
         turn = take(store.objects, TURN, lambda number: f"{GC}/{number}", lambda _: True)
@@ -651,7 +651,7 @@ def test_control_files_of_what_is_gone_go_too(tmp_path: Path) -> None:
 
 
 class Folder(ExecutorStep[Blob], op="toy-folder"):
-    """Counts the files of a folder that lies outside of the store."""
+    """Count the files of a folder outside the store."""
 
     path: str
     fail: bool = execution(default=False)
@@ -717,7 +717,7 @@ def test_what_was_never_begun_here_stays_and_is_named(tmp_path: Path) -> None:
 
 
 def test_what_was_copied_by_hand_beside_a_mirrored_output_stays(tmp_path: Path) -> None:
-    """Its record came with the output that was made from it; its step was never begun here."""
+    """Its record came with the output built from it. Its step was never begun in this store."""
     here, there = Store(str(tmp_path / "here")), Store(str(tmp_path / "there"))
     source = Write(text="a", label="source")
     made = run(here.prefix, end=Join(parts=(source,), label="end")).results[source].record
@@ -730,7 +730,7 @@ def test_what_was_copied_by_hand_beside_a_mirrored_output_stays(tmp_path: Path) 
 
 
 class Node(ExecutorStep[Blob], op="gc-node"):
-    """Its bytes come from its number and its parents'; salt gives it another identity with the same bytes."""
+    """A step whose bytes come from its number and its parents' numbers. salt changes the identity but no bytes."""
 
     number: int
     salt: int
@@ -765,7 +765,7 @@ def nodes(graph: Graph, lifetimes: list[Lifetime], salted: set[int], broken: set
 
 
 def expected_to_stay(records: dict[str, Record], reached: frozenset[str] | None) -> set[str]:
-    """By the words of the rules, over and over until nothing changes. reached: None if everything is."""
+    """Return the outputs that stay, by the literal rules applied until nothing changes. reached: None for all."""
     by_directory: dict[str, list[Record]] = {}
     for record in records.values():
         by_directory.setdefault(record.attempt, []).append(record)
@@ -826,7 +826,7 @@ def test_any_history_keeps_exactly_what_the_rules_say(
 
 
 def expected_with(records: dict[str, Record], kept: set[str], reached: frozenset[str] | None) -> set[str]:
-    """What stays once more is kept: as if those had no lifetime and were reached."""
+    """Return the outputs that stay if ``kept`` had no lifetime and were reached."""
     changed = {
         identity: replace(record, lifetime="") if identity in kept else record for identity, record in records.items()
     }
@@ -834,7 +834,7 @@ def expected_with(records: dict[str, Record], kept: set[str], reached: frozenset
 
 
 def test_a_run_waits_for_gc_and_makes_again_what_it_took(tmp_path: Path) -> None:
-    """In one process, so that gc can be held in the middle: it has announced its batch and not begun."""
+    """One process lets the test hold gc in the middle: gc has announced its batch and deleted nothing."""
     store = Store(str(tmp_path / "store"))
     source = Write(text="a", label="source", lifetime=after_use(days=1))
     run(store.prefix, end=Join(parts=(source,), label="end"))

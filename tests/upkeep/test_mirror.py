@@ -1,4 +1,4 @@
-"""Mirroring between stores of every kind: the same identity and bytes, verified, whole or not at all, copied once."""
+"""Test mirroring between all kinds of stores: same identity, verified bytes, whole or not at all, copied once."""
 
 import json
 import threading
@@ -31,7 +31,7 @@ PAIRS = ("file-s3", "s3-gs", "gs-file", "memory-file", "file-memory")
 
 
 class Shards(ExecutorStep[Blob], op="toy-shards"):
-    """So many files of so many bytes, each its own."""
+    """Write ``files`` files of ``size`` bytes, each with its own content."""
 
     files: int
     size: int
@@ -44,7 +44,7 @@ class Shards(ExecutorStep[Blob], op="toy-shards"):
 
 @pytest.fixture
 def new_prefix(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
-    """A fresh store of a kind."""
+    """Return a function that makes a fresh store of a kind."""
 
     def made(kind: str) -> str:
         if kind == "file":
@@ -66,7 +66,7 @@ def pair(request: pytest.FixtureRequest, new_prefix: Any) -> tuple[str, str]:
 
 @pytest.fixture
 def two(tmp_path: Path) -> tuple[str, str]:
-    """Two stores on disk."""
+    """Return two stores on disk."""
     return str(tmp_path / "here"), str(tmp_path / "there")
 
 
@@ -111,7 +111,7 @@ def test_what_was_mirrored_serves_there_and_is_what_it_was(pair: tuple[str, str]
         log = there.objects.read_log(f"{now.attempt}/{LOG}")
         assert log.startswith(Store(source).objects.read_log(f"{was.attempt}/{LOG}"))
         assert b"mirrored from" in log
-    # Nothing is copied twice, and a change re-runs what it would have re-run.
+    # marin copies nothing twice, and a change re-runs the same steps as in the source.
     assert mirrored(source, target, "second", "shards", with_inputs=True) == []
     assert ran(run(target, end=chain(separator="-"))) == {"toy-join/first", "toy-join/second"}
 
@@ -141,7 +141,7 @@ def test_one_output_without_its_inputs_serves_and_is_known_by_what_it_was_made_f
     plan = planned(target, end=chain())
     assert [held.action for held in plan.decisions] == [Action.NOT_NEEDED] * 3 + [Action.CACHED]
     assert {claim.subject for claim in audit_store(Store(target)).claims} == {"elsewhere"}
-    # What it was made from two steps up is revoked there, where it never was.
+    # The target revokes an input two steps up, although it never held that input.
     a = committed(source, Write(text="hello"))
     assert a is not None
     revoke(Store(target), a, "not so nice")
@@ -190,7 +190,7 @@ def test_an_alias_shares_there_what_it_shares_here(two: tuple[str, str]) -> None
     assert alias is not None
     assert (alias.attempt, alias.alias_of) == (original.attempt, one.identity)
     assert ran(run(target, one=one, same=same)) == set()
-    # Its original replaced by other bytes, an alias has bytes of its own.
+    # After a rebuild of the original to other bytes, the alias gets a copy of its bytes.
     changed = replace(original, root="0" * 64, attempt="toy-join/elsewhere.0002", token=2)
     Store(source).objects.write(end_name(one.identity, 2), changed.to_bytes())
     third = f"{target}-3"
@@ -214,7 +214,7 @@ def test_revocations_travel_and_what_is_revoked_does_not(two: tuple[str, str]) -
     assert planned(target, end=chain()).of(chain()).action is Action.CACHED
     mirrored(source, target, "other")
     assert "holds test items" in planned(target, end=chain()).of(chain()).reason
-    # A revocation of the target is one, too; taking it back travels.
+    # The target holds the revocation as its own. A withdrawal travels, too.
     withdraw(Store(source), a, "it does not")
     mirrored(source, target, "other")
     assert planned(target, end=chain()).of(chain()).action is Action.CACHED
@@ -256,7 +256,7 @@ def test_tampered_bytes_are_never_visible_there(kinds: str, new_prefix: Any) -> 
     assert committed(target, shards) is None
     assert committed(target, step) is not None, "what came before stays"
     assert not any("shard-02" in name for name in (Store(target).directory / "toy-shards").names())
-    # Repaired, the rest is not copied again.
+    # After the repair, marin does not copy the other files again.
     tampered(source, record, "deep/shard-02.bin", bytes([2]) * 100)
     [done] = mirrored(source, target, "join", "shards")
     assert done.progress.copied_files + done.progress.resumed_files == 4
@@ -346,7 +346,7 @@ def test_a_source_that_cannot_be_written_to_is_mirrored_and_a_target_that_cannot
     [done] = mirror(plan, said.append)
     assert done.copied
     assert "gc" in said[0]
-    # The other way round: refused, and nothing is there.
+    # In the other direction, the store refuses the copy and holds nothing.
     run(two[0], end=Write(text="bye", label="b"))
     with pytest.raises(BadPrefix, match="refused to write"):
         mirrored(two[0], prefix, "b")
