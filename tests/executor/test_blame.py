@@ -1,4 +1,4 @@
-"""Of the failures of several hosts the one that is named."""
+"""Test which failure marin names when several hosts fail."""
 
 import pytest
 
@@ -14,9 +14,9 @@ ABORTED = ProcessAborted("killed by signal 6")
 @pytest.mark.parametrize(
     ("first", "second", "kind", "begins"),
     [
-        # The first one fails, and JAX aborts the other, which has lost it.
+        # The first host fails, and JAX aborts the other host, which has lost the first.
         (StoreFull("the disk is full"), ABORTED, StoreFull, "host 0 of 2: the disk is full"),
-        # Which of the two was first nobody can tell: what is tried again is named.
+        # Nobody can tell which host failed first. marin names the failure that it retries.
         (BROKEN, ABORTED, ProcessAborted, "host 1 of 2: killed by signal 6"),
         (BROKEN, ProcessLost("killed by signal 9"), ProcessLost, "host 1 of 2: killed by signal 9"),
         (StoreFull("full"), ProcessLost("killed by signal 9"), ProcessLost, "host 1 of 2: killed by signal 9"),

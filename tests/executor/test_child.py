@@ -1,4 +1,4 @@
-"""``--backend inline``: steps run in one process beside the driver, which has only imported what they need."""
+"""Test ``--backend inline``: steps run in one process beside the driver, which has imported only their modules."""
 
 import os
 import pty

@@ -1,4 +1,4 @@
-"""Events of a run are gathered: each is in the store soon, in order, and all of them at the end, however that comes."""
+"""A run gathers its events. Each reaches the store soon and in order, and all are there however the run ends."""
 
 import json
 import threading

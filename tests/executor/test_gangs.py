@@ -1,4 +1,4 @@
-"""Steps on several hosts at once: one machine's cluster, whose nodes say that they are hosts of slices or of GPUs."""
+"""Test steps on several hosts at once. One machine's cluster has nodes that pose as hosts of slices or GPUs."""
 
 from __future__ import annotations
 
@@ -38,21 +38,21 @@ from tests.training.test_several_chips import LENGTH, answers, must_agree
 pytestmark = pytest.mark.slow
 
 MEMORY = {"object_store_memory": 80 << 20}
-# Chips are hard to come by: two on each host, of its CPU. These end their process after 40 s of waiting for another
-# host; on a busy machine, where a step takes seconds, that is earlier than the hang detection, which is to find it.
+# Chips are hard to come by: each host has two, made of its CPU. By default they end their process after 40 s of
+# waiting for another host. On a busy machine a step takes seconds, so the hang detection needs more time than that.
 XLA_FLAGS = "--xla_force_host_platform_device_count=2 --xla_cpu_collective_call_terminate_timeout_seconds=600"
-H100 = {"accelerator_type:H100": 1}  # as Ray calls what it finds
+H100 = {"accelerator_type:H100": 1}  # Ray's name for a detected H100
 
 
 class SlicedCluster:
-    """One slice v4-16 of two hosts, and two slices v4-8 of one, whose hosts have eight H100 each besides."""
+    """One slice v4-16 of two hosts, and two slices v4-8 of one host each. The single hosts also have eight H100."""
 
     def __init__(self) -> None:
         from ray.cluster_utils import Cluster
 
         head = {"num_cpus": 2, "include_dashboard": False, "dashboard_port": free_ports(1)[0], **MEMORY}
         self.cluster = Cluster(initialize_head=True, head_node_args=head)
-        # Side by side: each takes seconds.
+        # The nodes start side by side: each takes seconds.
         self.wide = [self._add("wide", "v4-16", worker) for worker in range(2)]
         gpus = {"num_gpus": 8}
         self.small = [self._add(name, "v4-8", 0, H100, **gpus) for name in ("small-a", "small-b")]
@@ -85,7 +85,7 @@ def cluster() -> Iterator[SlicedCluster]:
 
 
 def run_on(address: str, prefix: str, **results: ExecutorStep[Any]) -> tuple[Run, list[tuple[str, str]]]:
-    """What became of the steps, and what was told of those that were tried again."""
+    """Return the run, and the errors of the steps that were retried."""
     from marin.executor.backends.ray import RayBackend
 
     told: list[tuple[str, str]] = []
@@ -98,7 +98,7 @@ def run_on(address: str, prefix: str, **results: ExecutorStep[Any]) -> tuple[Run
 
 
 class Meet(ExecutorStep[Blob], op="toy-meet"):
-    """Each host says that it is there. dies: how often the last host is killed before that."""
+    """A step whose hosts each report their presence. dies: how often the last host is killed before its report."""
 
     called: str
     journal: str = execution(default="")
@@ -147,7 +147,7 @@ def meeting(folder: Path, called: str, resources: Resources, *, waits: bool = Fa
 
 
 def met(done: Run, step: ExecutorStep[Any]) -> tuple[int, str]:
-    """How many, on what."""
+    """Return the number of hosts and their accelerator."""
     record = done.results[step].record
     assert record is not None, done.results[step].error
     return record.facts["bytes"], (Path(done.plan.store.prefix) / record.attempt / "text.txt").read_text()
@@ -156,7 +156,7 @@ def met(done: Run, step: ExecutorStep[Any]) -> tuple[int, str]:
 def test_all_hosts_of_one_and_of_several_slices_work_together(cluster: SlicedCluster, tmp_path: Path) -> None:
     one = meeting(tmp_path, "one", tpu("v4-16"), dies=1)
     two = meeting(tmp_path, "two", tpu("v4-8", slices=2))
-    other = meeting(tmp_path, "other", tpu("v4-2048") | tpu("v4-8"))  # of which there is only the second
+    other = meeting(tmp_path, "other", tpu("v4-2048") | tpu("v4-8"))  # the cluster has only the second
     gpus = meeting(tmp_path, "gpus", gpu("h100", count=16))
     done, told = run_on(cluster.address, str(tmp_path / "store"), one=one, two=two, other=other, gpus=gpus)
     assert met(done, gpus) == (2, "h100")
@@ -220,7 +220,7 @@ def rows(done: Run) -> list[dict[str, Any]]:
 
 
 class Disturbed(threading.Thread):
-    """Sends these signals to the second process of a run, each to another one that has made a few steps."""
+    """A thread that sends signals to the second process of a run, each to a new process that has made a few steps."""
 
     def __init__(self, prefix: Path, troubles: list[signal.Signals]) -> None:
         super().__init__(daemon=True)
@@ -233,7 +233,7 @@ class Disturbed(threading.Thread):
             os.kill(process, number)
 
     def at_work(self, not_this: int) -> int:
-        """The process, once it has made steps by which one sees later that it stands still."""
+        """Return the id of the process once it has made enough steps for the hang detection to notice a later halt."""
         seen = None
         while True:
             time.sleep(0.02)
@@ -251,7 +251,7 @@ class Disturbed(threading.Thread):
 
 @pytest.fixture(scope="module")
 def undisturbed(cluster: SlicedCluster, tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
-    """What a training on two slices has written of its steps."""
+    """Return the metrics that a training on two slices has written, step by step."""
     prefix = str(tmp_path_factory.mktemp("slices"))
     done, told = run_on(cluster.address, prefix, run=replace(TRAIN, resources=tpu("v4-8", slices=2)))
     assert told == []
@@ -282,7 +282,7 @@ def test_a_training_on_a_slice_is_the_same_whatever_happens_to_its_hosts(
 
 
 class Asked(ExecutorStep[Blob], op="toy-asked-on-hosts"):
-    """What a checkpoint says, as evaluations ask it."""
+    """A step that asks a checkpoint in the way of evaluations."""
 
     checkpoint: str
 
@@ -324,7 +324,7 @@ def test_a_machine_that_is_taken_away_counts_as_no_failure_and_another_slice_wil
         wait_for(tmp_path / "taken/there-1")
         process = int((tmp_path / "taken/process-1").read_text())
         cluster.cluster.remove_node(cluster.wide[1], allow_graceful=False)
-        wait_until(lambda: is_gone(process))  # its node's, which may have gone on until then
+        wait_until(lambda: is_gone(process))  # the node's process may have run until then
         (tmp_path / "taken/go").touch()
 
     thread = threading.Thread(target=take_away)

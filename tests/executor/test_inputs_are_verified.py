@@ -1,4 +1,4 @@
-"""No step reads bytes that are not what was committed, and nothing is committed from bytes that changed meanwhile."""
+"""Steps read only the committed bytes of an input. If an input changes meanwhile, its reader commits nothing."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def file_of(prefix: str, step: ExecutorStep[Any], name: str = "text.txt") -> Pat
 
 
 def flip(path: Path) -> None:
-    """One bit, in place; size and modification time stay. A second time mends it."""
+    """Flip one bit in place; size and modification time stay. A second flip mends the file."""
     before, content = path.stat(), bytearray(path.read_bytes())
     content[0] ^= 1
     with path.open("r+b") as handle:
@@ -83,7 +83,7 @@ def test_every_run_looks_for_itself(prefix: str) -> None:
 
 
 class Meddle(ExecutorStep[Blob], op="toy-meddle"):
-    """Reads its source, does something to a file of it, and commits what it read."""
+    """Read the source, change a file of the source, and commit the text that was read."""
 
     source: ExecutorStep[Blob]
     how: str
@@ -186,12 +186,12 @@ def test_work_in_progress_made_from_an_input_that_was_only_taken_away_is_gone_on
 
 
 def test_an_input_that_changed_after_another_step_of_this_run_read_it_is_read_again(prefix: str) -> None:
-    """The first reader and the meddler find it right; the meddler's neighbour must not go by what they found."""
+    """The first reader and the meddler find the input intact. The next reader must not rely on their check."""
     run(prefix, source=SOURCE)
     path = file_of(prefix, SOURCE)
     wait_until_settled(path)
     first = Join(parts=(SOURCE,), label="first")
-    meddler = Meddle(source=first, how="flip", file=str(path), label="meddler")  # of what it does not read itself
+    meddler = Meddle(source=first, how="flip", file=str(path), label="meddler")  # of another step's input
     late = Join(parts=(SOURCE, meddler), label="late")
     ended = run(prefix, late=late)
     assert statuses(ended)["toy-meddle/meddler"] == "ran"
@@ -199,7 +199,7 @@ def test_an_input_that_changed_after_another_step_of_this_run_read_it_is_read_ag
 
 
 def wait_until_settled(path: Path) -> None:
-    """Until its times would move with the next write to it."""
+    """Wait until the next write to the file would change its times."""
     while time.time() - path.stat().st_ctime < 0.02:
         time.sleep(0.001)
 
@@ -214,7 +214,7 @@ def _hook(event: str, arguments: tuple[Any, ...]) -> None:
 
 
 class Ignore(ExecutorStep[Blob], op="toy-ignore"):
-    """Does not read what it is given."""
+    """A step that does not read its input."""
 
     source: ExecutorStep[Blob]
     number: int
@@ -240,7 +240,7 @@ def test_an_input_of_ten_steps_is_read_once_a_run_for_the_check(prefix: str) -> 
 
 
 class Publish(ExecutorStep[Checkpoint], op="toy-publish"):
-    """Publishes a milestone before and after it meddles with its input."""
+    """Publish a milestone before and after damaging the input."""
 
     source: ExecutorStep[Blob]
     file: str = execution(default="")
@@ -295,7 +295,7 @@ def test_a_pin_is_not_used_for_the_first_time_before_every_byte_was_compared(pre
 
 
 class Many(ExecutorStep[Blob], op="toy-many"):
-    """Files of 1000 bytes."""
+    """Write files of 1000 bytes."""
 
     files: int
 
@@ -344,7 +344,7 @@ def test_a_sample_finds_damage_of_the_files_in_it_and_another_reader_takes_anoth
 
 
 def forget_wholly(prefix: str, step: ExecutorStep[Any]) -> None:
-    """Also that it is an output of its action."""
+    """Forget the output, and also its entry as an output of its action."""
     forget(prefix, step)
     for action in (Path(prefix) / ".marin/actions").glob(f"*-{step.identity}"):
         action.unlink()
@@ -361,7 +361,7 @@ def test_sizes_are_checked_whatever_the_bound(prefix: str) -> None:
 
 
 class Overwrite(ExecutorStep[Blob], op="toy-overwrite"):
-    """Overwrites the object that it reads, on a store of any kind."""
+    """Overwrite the object that the step reads, on a store of any kind."""
 
     source: ExecutorStep[Blob]
     prefix: str = execution(default="")
@@ -390,7 +390,7 @@ def test_on_any_store_other_bytes_are_refused_before_and_after_a_step_reads_them
 
 
 class ReadByPath(ExecutorStep[Blob], op="toy-read-by-path"):
-    """Reads the copy on this machine of what an object store holds."""
+    """Read this machine's local copy of an input in an object store."""
 
     source: ExecutorStep[Blob]
     number: int
@@ -430,7 +430,7 @@ def test_the_command_line_bounds_it(tmp_path: Path) -> None:
 
 
 def test_a_verification_holds_for_the_files_as_they_were_then(prefix: str) -> None:
-    """A copied store is verified once; what is written to after that is looked at again."""
+    """marin verifies a copied store once. It verifies files again after a later write."""
     run(prefix, source=SOURCE)
     path = file_of(prefix, SOURCE)
     path.touch()

@@ -1,4 +1,4 @@
-"""A holder that stood still and wakes up too late; machines whose clocks are an hour apart."""
+"""Test a holder that stood still and wakes up too late, and machines whose clocks are an hour apart."""
 
 import os
 import signal
@@ -85,7 +85,7 @@ HOUR = 3600.0
 def test_clocks_an_hour_apart_steal_no_claim_and_keep_none_alive(
     drivers: Drivers, tmp_path: Path, shared_prefix: str, ahead: float
 ) -> None:
-    """While it lives nobody takes over, however late it seems; when it died, one does within the expiry."""
+    """Nobody takes over from a living holder, however late it seems. After its death, one does within the expiry."""
     race = Race(tmp_path, layers=1, wide=2, gated=True)
 
     def elsewhere(host: str, clock: float) -> Driver:
@@ -115,13 +115,13 @@ def test_clocks_an_hour_apart_steal_no_claim_and_keep_none_alive(
 
 
 def claim_of(prefix: str) -> Claim:
-    """Of the one step that somebody makes."""
+    """Return the claim of the one step that a driver runs."""
     (claim,) = Inventory(Store(prefix)).claims.values()
     return claim
 
 
 def lose_the_store(store: Path) -> None:
-    """From now on no claim can be read or written."""
+    """Make the store unable to read or write any claim."""
     (store / CLAIMS).rename(store / ".marin/away")
     (store / CLAIMS).write_text("not a folder")
 
@@ -168,7 +168,7 @@ def test_a_store_that_is_away_for_less_than_that_stops_nothing(drivers: Drivers,
 def test_a_step_whose_claim_an_object_store_does_not_take_any_more_is_stopped_and_says_so(
     drivers: Drivers, tmp_path: Path, server: StoreServer, remote_prefix: str
 ) -> None:
-    """Refused at once, because clients try for a minute before they give up on one that is away."""
+    """The store refuses at once, because clients retry for a minute before they give up on an absent store."""
     race = Race(tmp_path, layers=1, wide=2, gated=True)
     driver = drivers.start(race.file, remote_prefix, where=HASTY)
     race.wait_until_began("gated")

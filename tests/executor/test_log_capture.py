@@ -1,4 +1,4 @@
-"""What a process prints is in the log of its attempt while it works, and in no other attempt's."""
+"""The output of a process reaches the log of its attempt while it works, and no other attempt's log."""
 
 import os
 from pathlib import Path

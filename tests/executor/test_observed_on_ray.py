@@ -1,4 +1,4 @@
-"""What tasks of ``ctx.map`` on Ray read is seen as well."""
+"""marin also sees the reads of ``ctx.map`` tasks on Ray."""
 
 from pathlib import Path
 

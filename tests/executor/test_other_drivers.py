@@ -1,4 +1,4 @@
-"""What is revoked while a run lasts: the run notices, and of several people at a time nobody is forgotten."""
+"""A run notices revocations while it lasts, and no revocation is lost when several people revoke at once."""
 
 import json
 import subprocess
@@ -94,7 +94,7 @@ def test_withdrawals_and_second_revocations_are_seen_in_time(tmp_path: Path) -> 
     eye = RevocationWatch(store, {}, lambda: now[0])
     assert eye.untrusted(record) == ""
     revoke(store, record, "bad")
-    assert eye.untrusted(record) == ""  # it has just looked
+    assert eye.untrusted(record) == ""  # the watch has just looked
     now[0] += 1
     assert "bad" in eye.untrusted(record)
     withdraw(store, record, "fine")

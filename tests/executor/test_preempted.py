@@ -1,4 +1,4 @@
-"""A step whose worker is told to stop is tried again until it is through, which counts as no failure of it."""
+"""marin retries a step whose worker is told to stop until the step is done, and counts no failure."""
 
 import json
 import os
@@ -24,7 +24,7 @@ TIMES = CRASH_RETRIES + 2
 
 
 class Taken(ExecutorStep[Blob], op="toy-preempted"):
-    """Its machine is taken away ``times`` times; each time it has saved one step more. told: by a signal."""
+    """A step that loses its machine ``times`` times and saves one step more each time. told: by a signal."""
 
     times: int
     told: bool = execution(default=False)
@@ -52,7 +52,7 @@ def test_it_goes_on_from_what_it_saved(tmp_path: Path) -> None:
 
 
 class Slow(ExecutorStep[Blob], op="toy-slow-to-save"):
-    """Told to stop, it takes longer to save than what is cancelled has."""
+    """A step that saves after a request to stop, and takes longer than a cancelled step may."""
 
     journal: str = execution(default="")
 
@@ -165,7 +165,7 @@ if __name__ == "__main__":
 
 @pytest.mark.slow
 def test_a_training_goes_on_where_its_driver_on_ray_was_told_to_end(address: str, tmp_path: Path) -> None:
-    """A machine that is taken away tells everything on it: the trainer saves, and the next run needs no word."""
+    """A lost machine signals all its processes first: the trainer saves, and the next run needs no option."""
     project = Project(tmp_path / "project", TRAINING.replace("END", "600"))
     command = [sys.executable, str(project.file), "--prefix", str(project.store), "--address", address]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}

@@ -1,4 +1,4 @@
-"""Any graph, any failures: exactly the right steps run, judged by a small model of what a store should do."""
+"""For any graph and any failures exactly the right steps run, judged by a small model of a store."""
 
 import tempfile
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ from tests.support.toy import Blob, run
 
 
 class Node(ExecutorStep[Blob], op="toy-node"):
-    """Writes its number in the journal each time it runs; fails while its number lies in ``broken``."""
+    """A step that writes its number in the journal on each run, and fails while its number lies in ``broken``."""
 
     number: int
     parents: tuple[ExecutorStep[Blob], ...]
@@ -32,7 +32,7 @@ class Node(ExecutorStep[Blob], op="toy-node"):
 
 @dataclass
 class Graph:
-    """parents: of each node, all of smaller number."""
+    """A graph of nodes. parents: each node's parents, all with smaller numbers."""
 
     parents: list[list[int]]
 
@@ -60,13 +60,13 @@ class Graph:
 
 @dataclass
 class Model:
-    """What a store should do: numbers of the committed nodes."""
+    """A model of the store: the numbers of the committed nodes."""
 
     graph: Graph
     committed: set[int] = field(default_factory=set[int])
 
     def run(self, ends: set[int], broken: set[int], rebuild: int | None) -> tuple[list[int], dict[str, str]]:
-        """(nodes whose run() is called, status of each)."""
+        """Return (the nodes whose run() is called, the status of each node)."""
         called: list[int] = []
         statuses: dict[int, str] = {}
         for number in self.graph.needed(ends):

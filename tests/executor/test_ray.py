@@ -1,4 +1,4 @@
-"""Attempts on real Ray: logs, capacity, killed workers and drivers, two drivers, milestones while training."""
+"""Test attempts on real Ray: logs, capacity, killed workers and drivers, two drivers, milestones while training."""
 
 import os
 import signal
@@ -40,7 +40,7 @@ class Speak(ExecutorStep[Blob], op="toy-speak"):
 
 
 class Die(ExecutorStep[Blob], op="toy-die"):
-    """Its worker is killed with -9 in the middle, ``times`` times."""
+    """A step whose worker is killed with -9 in the middle, ``times`` times."""
 
     times: int
     journal: str = execution(default="")
@@ -58,7 +58,7 @@ class Die(ExecutorStep[Blob], op="toy-die"):
 
 
 class Publish(ExecutorStep[Checkpoint], op="toy-publish-on-ray"):
-    """Publishes its milestone, then waits until somebody who read it opens the gate.
+    """Publish the milestone, then wait until a reader of the milestone opens the gate.
 
     dies: the worker is killed once, after publishing.
     """
@@ -73,7 +73,7 @@ class Publish(ExecutorStep[Checkpoint], op="toy-publish-on-ray"):
         kept = ctx.state / "step-2"
         kept.write_text("count.txt", "2")
         died = Path(f"{self.gate}.died")
-        if 2 in ctx.milestones:  # the next attempt is asked for it unless the driver has seen that it is there
+        if 2 in ctx.milestones:  # the driver asks the next attempt for the milestone unless it has seen it
             ctx.publish(self.at(2), checkpoint(2), kept)
         else:
             assert died.exists()
@@ -128,7 +128,7 @@ def square(number: int) -> int:
 
 
 def cluster_address() -> Iterator[str]:
-    """Of a running cluster of one node with 4 CPUs, which drivers join; it ends with the iteration."""
+    """Yield the address of a cluster of one node with 4 CPUs, which drivers join. It ends with the iteration."""
     from ray.cluster_utils import Cluster
 
     before = psutil.Process().children(recursive=True)
@@ -145,7 +145,7 @@ def cluster_address() -> Iterator[str]:
 
 
 def is_of_the_tests(process: psutil.Process) -> bool:
-    """A server that drivers are forked from: the first test that needs it starts it, and it lasts until the last."""
+    """Return whether a process is a test server that forks drivers. It lives from its first use to the last test."""
     with suppress(psutil.Error):
         return any("tests.support." in part for part in process.cmdline())
     return False
@@ -157,7 +157,7 @@ def address() -> Iterator[str]:
 
 
 def wait_until_gone(processes: list[psutil.Process]) -> list[psutil.Process]:
-    """Those that are still there after a minute."""
+    """Return the processes that still run after a minute."""
     _, alive = psutil.wait_procs(processes, timeout=60)
     return [process for process in alive if process.is_running() and process.status() != psutil.STATUS_ZOMBIE]
 
@@ -260,9 +260,9 @@ def test_a_worker_that_always_dies_is_a_failure_in_the_end(address: str, prefix:
 def test_a_milestone_starts_its_dependent_while_the_run_goes_on(
     address: str, prefix: str, tmp_path: Path, dies: bool
 ) -> None:
-    """The run ends only after the dependent opened the gate: had it to wait for the run's end, both would fail.
+    """The run ends only after the dependent opened the gate. If the dependent waited for the end, both would fail.
 
-    A run that is killed after publishing does not publish again what others may be reading.
+    A run that is killed after publishing does not publish the milestone again, because others may be reading it.
     """
     gate = str(tmp_path / "gate")
     publish = Publish(gate=gate, dies=dies, label="train")
@@ -285,7 +285,7 @@ def test_isolated_steps_have_processes_of_their_own_and_map_spreads_work(address
 
 
 def started(project: Project, *arguments: str) -> subprocess.Popen[str]:
-    """A driver with a local Ray of its own, in a folder of its own, as a person would start it."""
+    """Start a driver with its own local Ray in its own folder, as a user would."""
     return subprocess.Popen(
         [*arguments, "--prefix", str(project.store)],
         env={**os.environ, "PYTHONPATH": str(ROOT)},
@@ -310,24 +310,24 @@ def test_kill_9_of_the_driver_takes_its_cluster_along_and_the_next_run_goes_on_a
     (owner,) = temporary.glob(f"{TOKEN_FOLDER}*/{OWNER}")
     cluster = psutil.Process(driver.pid).children(recursive=True)
     assert "raylet" in {process.name() for process in cluster}
-    agents = [process for process in cluster if process.name().endswith("Agent")]  # see it a minute later, by a timer
+    agents = [process for process in cluster if process.name().endswith("Agent")]  # end a minute later, by a timer
     driver.kill()
     driver.communicate()
     assert wait_until_gone([process for process in cluster if process not in agents]) == []
     assert Inventory(Store(str(project.store))).records == {}
-    # Its token stays; who starts a Ray next removes it: tests/executor/test_ray_private.py
+    # Its token stays. The next start of a Ray removes the token: tests/executor/test_ray_private.py
     assert owner.with_name("token").exists()
     assert Holder.parse(owner.read_bytes()).is_gone()
     gate.touch()
     began = time.monotonic()
     project.run()
-    assert time.monotonic() - began < 30  # not the claim's minute
+    assert time.monotonic() - began < 30  # much less than the claim's expiry of a minute
     assert project.ran() == ["say/say", "repeat/repeat"]
     assert [path.name for path in (project.store / "say").glob("*.0002/*.txt")] == ["half.txt", "text.txt"]
 
 
 def test_two_drivers_each_with_its_own_ray_run_each_step_once(tmp_path: Path) -> None:
-    """One runs the file, the other ``marin run``, whose workers must find the modules beside the file."""
+    """One driver runs the file. The other is ``marin run``, whose workers must find the modules beside the file."""
     project, gate = gated(tmp_path)
     marin = str(Path(sys.executable).with_name("marin"))
     first = started(project, sys.executable, str(project.file))
@@ -355,7 +355,7 @@ def test_two_drivers_each_with_its_own_ray_run_each_step_once(tmp_path: Path) ->
 def test_telling_the_driver_to_stop_stops_the_step_and_the_cluster_and_gives_the_claim_back(
     tmp_path: Path, number: signal.Signals, whole: bool
 ) -> None:
-    """whole: as a terminal does it, which tells every process of the foreground group."""
+    """whole: signal every process of the foreground group, as a terminal does."""
     project, gate = gated(tmp_path)
     driver = started(project, sys.executable, str(project.file))
     wait_for(Path(f"{gate}.started"))

@@ -1,4 +1,4 @@
-"""Which Ray cluster a run uses, who is let into it, and what is seen of the run there."""
+"""Test the choice of a run's Ray cluster, access to the cluster, and the cluster's view of the run."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def started(project: Project, environment: dict[str, str], *arguments: str) -> s
 
 
 def without_ray(home: Path) -> dict[str, str]:
-    """The environment of a user who never heard of Ray."""
+    """Return the environment of a user who never heard of Ray."""
     home.mkdir(exist_ok=True)
     return {**{name: held for name, held in os.environ.items() if not name.startswith("RAY_")}, "HOME": str(home)}
 
@@ -133,7 +133,7 @@ def test_the_address_of_the_command_line_goes_before_ray_address(cluster: RayClu
 
 
 def test_a_submitted_job_runs_on_the_cluster_that_it_was_submitted_to(cluster: RayCluster, tmp_path: Path) -> None:
-    """With a PYTHONPATH of the job's own, which ours must not drive out."""
+    """The job has its own PYTHONPATH, which marin's must not replace."""
     project = Project(tmp_path / "project")
     runtime = json.dumps({"env_vars": {"PYTHONPATH": str(ROOT)}})
     job = f"{sys.executable} {project.file} --prefix {project.store}"
@@ -167,7 +167,7 @@ def test_an_address_that_is_no_cluster_of_ours_is_refused_within_seconds(
         driver = started(project, environment, "--address", address)
         said, _ = driver.communicate(timeout=PATIENCE)
     assert driver.returncode == 1, said
-    assert time.monotonic() - began < 60  # of which Ray's import on a machine under load is most
+    assert time.monotonic() - began < 60  # mostly for Ray's import on a machine under load
     expected = {
         "nonsense": "wanted HOST:PORT",
         "nobody": "Connection refused",

@@ -1,4 +1,4 @@
-"""What a person is told when something goes wrong on Ray, and what waits for a worker."""
+"""Test the messages of failures on Ray, and the display of steps that wait for a worker."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def test_a_cluster_that_dies_under_a_run_ends_it_within_seconds_with_what_was_ru
         own.kill(victim)
         began = time.monotonic()
         said, _ = driver.communicate(timeout=PATIENCE)
-        assert time.monotonic() - began < 90  # of which Ray itself would wait more than a minute, or for good
+        assert time.monotonic() - began < 90  # Ray itself would wait more than a minute, or for ever
     assert driver.returncode == 1, said
     assert "ClusterLost: the Ray cluster at" in said
     assert own.address in said
@@ -183,7 +183,7 @@ if __name__ == "__main__":
 
 
 def test_a_step_without_a_worker_is_shown_as_waiting_for_what_it_asks(cluster: RayCluster, tmp_path: Path) -> None:
-    """In the live view, the events and ``marin status``."""
+    """The live view, the events and ``marin status`` show the step as waiting."""
     gate = tmp_path / "gate"
     project = Project(tmp_path / "project", BUSY.format(gate=str(gate)))
     terminal, end = pty.openpty()

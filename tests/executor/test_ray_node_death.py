@@ -1,4 +1,4 @@
-"""A node of a Ray cluster that dies while data is made on it: the bytes are those of an undisturbed run."""
+"""If a node of a Ray cluster dies while it builds data, the bytes still equal an undisturbed run's."""
 
 import json
 import random
@@ -58,7 +58,7 @@ def project(tmp_path: Path) -> Project:
 
 
 def committed(prefix: Path) -> dict[str, str]:
-    """Digest of the manifest of each output."""
+    """Return the digest of each output's manifest."""
     return {record.name: record.root for record in Inventory(Store(str(prefix))).records.values()}
 
 

@@ -1,4 +1,4 @@
-"""The Ray that a run starts for itself."""
+"""Test the Ray that a run starts for itself."""
 
 import subprocess
 import sys
@@ -24,7 +24,7 @@ def complaint(private: PrivateRay) -> str:
 
 
 def token(folder: Path, owner: bytes) -> Path:
-    """As a process leaves it. owner: b"" for nobody knows whose."""
+    """Make a token as a process leaves it. owner: b"" for an unknown owner."""
     made = Path(tempfile.mkdtemp(prefix=TOKEN_FOLDER, dir=folder))
     (made / "token").write_text("secret")
     if owner:
@@ -33,8 +33,8 @@ def token(folder: Path, owner: bytes) -> Path:
 
 
 def test_one_that_dies_after_it_answered_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As its node does by itself where the machine is too busy; who joins it would ask for minutes. When it starts, it
-    removes the token of a process that was killed, of which tests/executor/test_ray.py kills one."""
+    """A node ends by itself on a machine that is too busy, and a driver that joins it would ask for minutes. A new Ray
+    removes the tokens of killed processes when it starts; tests/executor/test_ray.py kills such a process."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     gone = subprocess.run([sys.executable, "-c", WHO], capture_output=True, check=True).stdout
     dead, foreign = token(tmp_path, gone), token(tmp_path, b"")

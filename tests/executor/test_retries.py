@@ -1,4 +1,4 @@
-"""A step whose processes die or stand still is tried again as long as it makes progress; preemptions do not count."""
+"""marin retries a step whose processes die or stand still while it makes progress. Preemptions do not count."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.support.toy import Blob, run, statuses
 
 
 class Dies(ExecutorStep[Blob], op="toy-dies-on-its-way"):
-    """Of ``end`` steps each attempt makes ``each``, and saves them. preempted: how often it is preempted before."""
+    """A run of ``end`` steps whose attempts each make and save ``each``. preempted: preemptions before these."""
 
     end: int
     each: int

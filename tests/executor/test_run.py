@@ -1,4 +1,4 @@
-"""Run, change one thing, run again: exactly which steps ran."""
+"""Run, change one thing, run again: assert exactly which steps ran."""
 
 import json
 import os
@@ -122,7 +122,7 @@ def test_accepting_needs_a_reason(prefix: str) -> None:
 
 
 def test_a_failure_leaves_out_what_only_leads_to_what_it_broke(prefix: str) -> None:
-    """As a training whose held-out text cannot be made."""
+    """A training does not run if its held-out text failed and no other result needs it."""
     a = Write(text="a", label="a")
     tokens = Join(parts=(a, Join(parts=(a,), label="filtered")), label="tokens")
     training = Join(parts=(tokens, a), label="training")
@@ -136,7 +136,7 @@ def test_a_failure_leaves_out_what_only_leads_to_what_it_broke(prefix: str) -> N
 
 
 def test_two_steps_of_one_action_and_equal_bytes_are_made_once(prefix: str) -> None:
-    """Steps that differ by what they are made from, where that comes out alike: a filter that takes nothing out."""
+    """Two steps have different inputs with equal bytes, for example through a filter that removes nothing."""
     texts = [Write(text="same", encoding=encoding, label=encoding) for encoding in ("ascii", "latin-1")]
     tokens = [Join(parts=(text, text), label=f"tokens of {text.label}") for text in texts]
     arms = [Join(parts=(each, each), label=text.label) for each, text in zip(tokens, texts, strict=True)]
@@ -148,7 +148,7 @@ def test_two_steps_of_one_action_and_equal_bytes_are_made_once(prefix: str) -> N
 
 
 class Keep(ExecutorStep[Documents], op="toy-keep-documents"):
-    """Makes an output of so many documents, as the step says."""
+    """Commit an output that claims ``documents`` documents."""
 
     documents: int
 
@@ -227,7 +227,7 @@ def test_a_milestone_of_a_run_that_died_later_is_not_published_again(prefix: str
 
 
 def test_a_rebuild_in_a_store_of_before_publishes_milestones_again(prefix: str) -> None:
-    """The old output of a milestone is not taken for the one that the rebuild is about to publish."""
+    """marin does not mistake a milestone's old output for the output that the rebuild is about to publish."""
     count = Count(end=5, label="count")
     run(prefix, end=count, early=count.at(2))
     before = record_of(prefix, count.at(2))
@@ -280,7 +280,7 @@ def test_an_output_that_was_changed_in_place_stops_the_plan(prefix: str) -> None
     file.write_text("HELLO")  # as many bytes as before
     with pytest.raises(CorruptRecord, match=r"changed in place: changed: text.txt.*--rebuild toy-write/a"):
         planned(prefix, end=step).must_not_stop()
-    file.write_text("hello")  # touched, but right
+    file.write_text("hello")  # touched, but with the right bytes
     plan = planned(prefix, end=step)
     assert plan.of(step).action is Action.CACHED
     assert "every byte was read again" in plan.of(step).notes[0]
@@ -349,7 +349,7 @@ def test_a_live_holder_keeps_others_out_until_its_beat_stands_still(prefix: str)
     assert not watch.is_dead(identity, beaten)
     now[0] = 2 * EXPIRY
     assert watch.is_dead(identity, beaten)
-    later = replace(beaten, number=2)  # of an attempt after it
+    later = replace(beaten, number=2)  # the claim of a later attempt
     assert not watch.is_dead(identity, later)
 
 

@@ -1,4 +1,4 @@
-"""An output that is made shard by shard: what is done stays done when the step fails or its process dies."""
+"""A step that works shard by shard keeps its finished shards when it fails or its process dies."""
 
 import json
 import os
@@ -60,7 +60,7 @@ def project(tmp_path: Path) -> Project:
 
 
 def take_made(project: Project) -> list[int]:
-    """The shards that were made since this was asked last, in order."""
+    """Return the shards that were made since the last call, in order."""
     path = project.folder / "made.txt"
     found = [int(at) for at in path.read_text().split()] if path.exists() else []
     path.unlink(missing_ok=True)
@@ -68,7 +68,7 @@ def take_made(project: Project) -> list[int]:
 
 
 def outputs(project: Project) -> list[dict[str, str]]:
-    """Of each committed attempt, its files."""
+    """Return the files of each committed attempt."""
     found = [path.parent for path in sorted((project.store / "shards-shout").glob("*/sizes.txt"))]
     return [
         {str(path.relative_to(each)): path.read_text() for path in each.rglob("*.txt") if ".marin" not in path.parts}
@@ -81,7 +81,7 @@ def logs_of(project: Project) -> str:
 
 
 def failed(project: Project) -> None:
-    """Two thirds of the shards were not made yet, one is broken off."""
+    """Run until the step fails: shards 0 to 2 are done, shard 3 is broken off, and 4 and 5 are missing."""
     project.run(expect=1)
     assert take_made(project) == [0, 1, 2, 3]
     (project.folder.parent / "switch").write_text("")

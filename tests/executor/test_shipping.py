@@ -1,4 +1,4 @@
-"""Steps that no worker can be sent are refused while planning, by the name of what is wrong."""
+"""The plan refuses steps that cannot be sent to a worker, and names the fault."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.support.toy import Blob, Color, Count, Join, Write
 
 @value("shipping-cached")
 class Cached:
-    """A value that keeps what cannot travel beside its fields."""
+    """A value that keeps an object beside its fields that cannot travel."""
 
     size: int
 

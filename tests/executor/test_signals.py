@@ -1,4 +1,4 @@
-"""A driver that is told to stop gives back what it holds, says how it ended, and stops at once when told again."""
+"""A driver that is told to stop releases its claims and says how it ended. A second signal stops it at once."""
 
 import json
 import re
@@ -23,7 +23,7 @@ from tests.support.racing import Race, all_right
 from tests.support.waiting import wait_until
 
 TOLD = [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
-ELSEWHERE = Where(host="elsewhere", patient=True)  # cannot see that the first one's process is gone
+ELSEWHERE = Where(host="elsewhere", patient=True)  # this driver cannot see that the first driver's process is gone
 
 
 def stopped_by(number: signal.Signals) -> str:
@@ -35,7 +35,7 @@ def an_hour_later(_: StoreSurvey) -> float:
 
 
 def last_event(store: Path) -> dict[str, Any]:
-    """Of the latest run."""
+    """Return the last event of the latest run."""
     runs = sorted((store / ".marin/runs").glob("*.jsonl"))
     return json.loads(runs[-1].read_text().splitlines()[-1])
 
@@ -63,7 +63,7 @@ def test_a_driver_that_is_told_to_stop_gives_its_claim_back_and_says_so(
 
 
 def test_what_a_shell_told_a_driver_to_ignore_is_ignored(drivers: Drivers, tmp_path: Path) -> None:
-    """``nohup``, and ``&`` in a script."""
+    """``nohup``, and ``&`` in a script, tell a driver to ignore signals."""
     race, store = Race(tmp_path, layers=1, wide=2, gated=True), tmp_path / "store"
     driver = drivers.start(race.file, str(store), where=Where(ignores=(signal.SIGHUP, signal.SIGINT)))
     race.wait_until_began("gated")
@@ -149,7 +149,7 @@ def test_a_driver_on_an_object_store_gives_its_claim_back_too(
 
 
 def test_a_step_that_was_stopped_with_its_run_has_not_failed(drivers: Drivers, tmp_path: Path) -> None:
-    """Neither at the end of the run, nor in ``marin status``, ``logs`` or the plan, nor on the page."""
+    """The end of the run, ``marin status``, ``logs``, the plan and the page all call the step stopped."""
     race, store = Race(tmp_path, layers=1, wide=2, gated=True), tmp_path / "store"
     driver = drivers.start(race.file, str(store))
     race.wait_until_began("gated")

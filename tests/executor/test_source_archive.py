@@ -1,4 +1,4 @@
-"""What a submitted job takes along."""
+"""Test the files that a submitted job takes along."""
 
 from __future__ import annotations
 

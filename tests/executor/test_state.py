@@ -1,4 +1,4 @@
-"""Work in progress: kept across attempts, never mixed with other code, gone after the commit."""
+"""Work in progress survives across attempts, never mixes with other code, and is gone after the commit."""
 
 from pathlib import Path
 
@@ -17,7 +17,7 @@ def step(tmp_path: Path) -> Slowly:
 
 
 def made_here(prefix: str, step: Slowly) -> set[str]:
-    """Pieces that the committed attempt made itself."""
+    """Return the pieces that the committed attempt made itself."""
     store = Store(prefix)
     record = store.record(step.identity)
     assert record is not None
