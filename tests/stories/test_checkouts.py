@@ -1,4 +1,4 @@
-"""Two checkouts with different code run on one store at once: what the other made is not taken for one's own."""
+"""Two checkouts with different code run on one store at once. Neither mistakes the other's outputs for its own."""
 
 import subprocess
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ WORDS_EDIT = ("MARK * times", "MARK * times * 2")
 
 @dataclass
 class Two:
-    """Of ``other`` a helper was edited. The first driver of ``one`` is at its first step until the gate opens."""
+    """Two checkouts. A helper of ``other`` differs. The first driver of ``one`` is in its first step until the gate opens."""
 
     one: Project
     other: Project
@@ -44,7 +44,7 @@ class Two:
             process.communicate()
 
     def race(self, *arguments: str) -> tuple[int, str]:
-        """Exit code and words of the other's driver, which waited for the step that the first one made."""
+        """Return the exit code and output of the other's driver, which waited for the first driver's step."""
         first = self.start(self.one)
         wait_for(Path(f"{self.gate}.started"))
         second = self.start(self.other, *arguments)
@@ -72,7 +72,7 @@ def two(tmp_path: Path) -> Iterator[Two]:
 
 
 def text(project: Project) -> str:
-    """Of the result, as a run that has nothing to do finds it."""
+    """Return the text of the result, as found by a run that has nothing to do."""
     project.run()
     (attempt,) = sorted((project.store / "repeat").iterdir())[-1:]
     return (attempt / "text.txt").read_text()
@@ -180,7 +180,7 @@ def test_who_makes_a_training_run_again_makes_its_milestones_again(two_trainings
 
 
 class Follow(ExecutorStep[Checkpoint], op="follow"):
-    """Publishes what a file outside says."""
+    """Publish the content of an outside file."""
 
     source: ExecutorStep[Blob]
     path: str = execution(default="")

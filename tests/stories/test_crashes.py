@@ -1,6 +1,6 @@
-"""A driver dies, or its disk refuses, at every operation on its store in turn: the next run is right.
+"""A driver dies, or its disk refuses, at every operation on its store in turn. The next run is right.
 
-A run that nothing happens to counts the operations; then there is one run for each of them, struck there.
+An undisturbed run counts the operations. Then the tests strike one run at each operation.
 """
 
 import shutil
@@ -15,7 +15,7 @@ from tests.support.faults.client import Ended
 from tests.support.faults.hook import Strike
 from tests.support.faults.project import Struck, expected
 
-PARTS = 4  # of the operations: the fast stage strikes at every fourth, the slow one at all the others
+PARTS = 4  # the fast stage strikes at every fourth operation, the slow stage at all the others
 EACH_PART = [0, *(pytest.param(part, marks=pytest.mark.slow) for part in range(1, PARTS))]
 REBUILD = ("--rebuild", "say/say", "--on-drift", "rebuild")
 
@@ -29,7 +29,7 @@ def struck(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Struck]:
 
 @pytest.fixture(scope="module")
 def operations(struck: Struck) -> list[str]:
-    """Of a first run that nothing happens to."""
+    """Return the operations of an undisturbed first run."""
     struck.reset()
     struck.set_flavour("A")
     whole = struck.run()
@@ -39,7 +39,7 @@ def operations(struck: Struck) -> list[str]:
 
 @pytest.fixture(scope="module")
 def committed(struck: Struck, operations: list[str]) -> Path:
-    """A store in which everything is committed."""
+    """Return a store in which everything is committed."""
     struck.reset()
     struck.set_flavour("A")
     assert struck.run().status == 0
@@ -47,7 +47,7 @@ def committed(struck: Struck, operations: list[str]) -> Path:
 
 
 def changes(operations: list[str]) -> list[int]:
-    """To die before a look is to die before the next change."""
+    """Return the positions of changes: a death before a mere look equals a death before the next change."""
     verbs = ("write", "rename", "link", "remove", "rmdir")
     return [at for at, line in enumerate(operations) if line.startswith(verbs)]
 
@@ -66,13 +66,13 @@ def is_right(struck: Struck, flavour: str, ended: Ended) -> None:
 
 
 def went_on_from(struck: Struck, before: Mapping[str, Record], began: list[str]) -> None:
-    """What was committed before the last run was neither made again nor replaced by it."""
+    """Assert that the last run neither rebuilt nor replaced the outputs committed before."""
     assert not before.keys() & set(struck.began()[len(began) :])
     assert before.items() <= struck.visible().items()
 
 
 def test_every_boundary_of_a_commit_is_among_the_operations(operations: list[str]) -> None:
-    """Before the claim, after it, during run(), after the data, after the manifest, before the record, after it."""
+    """Test before and after the claim, during run(), after the data and the manifest, before and after the record."""
     begun = next(at for at, line in enumerate(operations) if line.startswith("list read/late-"))
     created = [line.split(" → ")[-1] for line in operations[:begun] if line.startswith("link")]
     assert created[-1].startswith(".marin/claims/")
@@ -92,7 +92,7 @@ def test_every_boundary_of_a_commit_is_among_the_operations(operations: list[str
 
 
 def test_nothing_but_its_own_beat_is_ever_written_over(operations: list[str]) -> None:
-    """Claims and ends are created once; a beat replaces the claim of whoever makes it."""
+    """Claims and ends are created once. A process replaces only its own claim, with each beat."""
     control = [line for line in operations if ".marin/claims/" in line or ".marin/ends/" in line]
     assert not [line for line in control if line.startswith("rename") and ".marin/ends/" in line]
     assert len({line for line in control if line.startswith("link") and ".marin/ends/" in line}) == len(expected("A"))
@@ -109,7 +109,7 @@ def test_kill_9_at_any_operation_of_a_first_run(struck: Struck, operations: list
         assert files(struck).items() <= expected("A").items(), where
         is_right(struck, "A", struck.run())
         went_on_from(struck, before, began)
-        if (struck.store / ".marin/state").exists():  # what a finished run left must not be gone on with
+        if (struck.store / ".marin/state").exists():  # a rebuild must not resume a finished run's state
             struck.set_flavour("B")
             ended = struck.run("--rebuild", "train/train")
             assert (ended.status, files(struck)) == (0, expected("B", said="A")), f"{where}\n{ended.said}"
@@ -117,7 +117,7 @@ def test_kill_9_at_any_operation_of_a_first_run(struck: Struck, operations: list
 
 @pytest.mark.parametrize("part", EACH_PART)
 def test_kill_9_at_any_operation_of_a_rebuild(struck: Struck, committed: Path, part: int) -> None:
-    """The old outputs stay, whole, until the new ones take their place."""
+    """The old outputs stay whole until the new outputs replace them."""
     struck.reset(like=committed)
     struck.set_flavour("B")
     whole = struck.run(*REBUILD)
@@ -136,7 +136,7 @@ def test_kill_9_at_any_operation_of_a_rebuild(struck: Struck, committed: Path, p
 
 @pytest.mark.parametrize("part", EACH_PART)
 def test_kill_9_while_work_of_other_code_is_thrown_away(struck: Struck, operations: list[str], part: int) -> None:
-    """Pieces that other code made are never joined with those of today's."""
+    """marin never joins pieces that other code made with pieces of today's code."""
     begun = next(at for at, line in enumerate(operations) if line.startswith("list at/"))
     again = ("--on-drift", "rebuild")
     struck.reset()

@@ -1,4 +1,4 @@
-"""The Dolmino story: a tokenized bundle holds test items, another experiment pins it, and then it is revoked."""
+"""Test the Dolmino story: a tokenized bundle holds test items, another experiment pins it, then it is revoked."""
 
 import json
 from pathlib import Path
@@ -179,7 +179,7 @@ def test_a_fix_without_a_version_is_noticed_by_whoever_pins_the_old_path(tmp_pat
     project.edit("gsm8k-tset", "gsm8k-test")  # the preprocessing is fixed; nobody raises a version
     assert "lib.rules.BANNED changed" in project.run(expect=DRIFT)
 
-    # Another experiment names the path of what was tokenized before, under a label that says nothing of it.
+    # Another experiment pins the old tokens by their path, under a label that says nothing of Dolmino.
     project.file = project.folder / "exp2_innocent.py"
     project.file.write_text(SECOND.format(**pinned, because=""))
     said = project.run(expect=DRIFT)

@@ -1,4 +1,4 @@
-"""gc dies, or its disk refuses, at every operation on the store: what can be seen is whole, and the next goes on."""
+"""gc dies, or its disk refuses, at every operation on the store. Visible outputs are whole; the next gc continues."""
 
 import shutil
 import time
@@ -37,7 +37,7 @@ STAY = {step.identity for step in (EARLY, END, AGAIN, READ)}
 
 
 class Struck(Strikes):
-    """``marin gc --delete``, as children of one server."""
+    """Runs of ``marin gc --delete``, as children of one server."""
 
     def __init__(self, first: Path) -> None:
         """first: the store that every strike starts from."""
@@ -58,8 +58,10 @@ class Struck(Strikes):
 
 
 def make_store(prefix: str) -> None:
-    """Two expired outputs that share files, two that do not, data that a rebuild replaced, an attempt that failed and
-    its work, and an attempt on another machine whose claim stands but is not renewed."""
+    """Make a store with four expired outputs, of which two share files, and data that a rebuild replaced.
+
+    It also holds a failed attempt with its work, and an attempt on another machine whose claim is not renewed.
+    """
     store = Store(prefix)
     run(prefix, early=EARLY, again=AGAIN)
     run(prefix, rebuild=("toy-write/again",), end=END, again=AGAIN)
@@ -89,7 +91,7 @@ def struck(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Struck]:
 
 @pytest.fixture(scope="module")
 def operations(struck: Struck) -> list[str]:
-    """Of a gc that nothing happens to."""
+    """Return the operations of an undisturbed gc."""
     struck.reset()
     ended = struck.gc()
     assert ended.status == 0, ended.said
@@ -98,7 +100,7 @@ def operations(struck: Struck) -> list[str]:
 
 
 def is_right(struck: Struck) -> None:
-    """Everything that could go is gone, nothing else is; and nothing has to be made again."""
+    """Assert that gc deleted all garbage and nothing else, and that nothing needs a rebuild."""
     store = Store(str(struck.store))
     records = struck.visible()
     assert records.keys() == STAY
@@ -124,7 +126,7 @@ def test_kill_9_at_any_operation_of_gc(struck: Struck, operations: list[str], pa
         where = f"{at}: {operations[at]}"
         struck.reset()
         killed = struck.gc(Strike.KILL, at)
-        # A claim that needed no renewal this time makes fewer operations; then gc came to its end.
+        # If a claim needed no renewal this time, gc had fewer operations and came to its end.
         assert killed.status == -9 or len(killed.operations) <= at, where
         assert struck.visible().keys() >= STAY, where
         ended = struck.gc()

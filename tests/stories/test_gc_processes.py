@@ -1,4 +1,4 @@
-"""Experiments and gc at once, in processes of their own, on one store."""
+"""Test experiments and gc that run at once, in their own processes, on one store."""
 
 import os
 import subprocess
@@ -80,7 +80,7 @@ def ended(of: subprocess.Popen[str]) -> str:
 
 
 def test_experiments_and_gc_at_once(tmp_path: Path) -> None:
-    """Everything is old at once for this gc, so it takes away whatever no run needs, again and again."""
+    """Every file is old at once for this gc, so it deletes everything that no run needs, again and again."""
     store, sweeping, stop = Store(str(tmp_path / "store")), tmp_path / "sweeping", tmp_path / "stop"
     sweeping.touch()
     with (
@@ -103,7 +103,7 @@ def test_what_a_running_experiment_makes_and_reads_stays(tmp_path: Path) -> None
     )
     try:
         wait_for(gate.with_name("gate.started"))
-        for folder in project.store.iterdir():  # all but what tells that it runs
+        for folder in project.store.iterdir():  # all but the files that show that it runs
             if folder.name != ".marin":
                 age(folder, 60)
         gc = [sys.executable, "-m", "marin", "gc", "--prefix", str(project.store), "--older-than", "0", "--delete"]

@@ -1,4 +1,4 @@
-"""A mirror that dies on the way: nothing half is visible, and the next one goes on with what is missing."""
+"""If a mirror dies on the way, nothing half is visible, and the next mirror copies the missing files."""
 
 import json
 import shutil
@@ -33,7 +33,7 @@ SCRIPT = "from marin.cli.commands import main\n\nmain()\n"
 
 
 class Cut:
-    """A mirror in a process of its own, killed once so many files have arrived."""
+    """A mirror in its own process, killed once a given number of files has arrived."""
 
     def __init__(self, source: str, target: str) -> None:
         self.command = [*Command.program(), "mirror", "shards", "--from", source, "--to", target]
@@ -53,7 +53,7 @@ class Cut:
             time.sleep(0.02)
 
     def verified(self) -> set[str]:
-        """Names of the files that are noted as verified."""
+        """Return the names of the files that are noted as verified."""
         found: set[str] = set()
         for attempt in self.target.attempts("toy-shards"):
             lines = self.target.objects.read_log(f"{attempt}/{ARRIVED}").splitlines()
@@ -82,7 +82,7 @@ def test_killed_on_the_way_it_goes_on_with_what_is_missing(
     store = Store(target)
     assert store.verify(done.record, Check.BYTES) == []
     assert ran(run(target, end=shards)) == set()
-    # What the killed one left is gone.
+    # The killed mirror's files are gone.
     assert store.attempts("toy-shards") == [done.record.attempt]
 
 
@@ -128,7 +128,7 @@ def test_one_that_stood_still_and_was_taken_over_commits_nothing(
 
 
 class Mirrors(Strikes):
-    """``marin mirror`` as children of a server, struck at one operation on the target; see tests.support.faults."""
+    """Runs of ``marin mirror`` from a server, struck at one operation on the target; see tests.support.faults."""
 
     def __init__(self, folder: Path, source: str) -> None:
         self.target = folder / "target"
@@ -144,13 +144,13 @@ class Mirrors(Strikes):
         shutil.rmtree(self.target, ignore_errors=True)
 
     def visible(self) -> dict[str, str]:
-        """Root by name."""
+        """Return the root of each visible output, by name."""
         return {name: record.root for name, record in visible_by_name(Store(str(self.target))).items()}
 
 
 @pytest.fixture(scope="module")
 def mirrors(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Mirrors, dict[str, str]]]:
-    """With the root of each output in the source."""
+    """Yield the mirrors, with the root of each output in the source."""
     folder = tmp_path_factory.mktemp("mirrors")
     source = str(folder / "source")
     made = run(source, end=Join(parts=(Write(text="hello", label="a"), Write(text="b", label="b")), label="join"))

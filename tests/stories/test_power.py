@@ -1,5 +1,5 @@
-"""The power goes out: files that nobody synced are empty then. Work that took long is not lost, and nothing is trusted
-that is not whole."""
+"""Test power cuts, which empty the files that nobody synced. marin loses no work that took long, and trusts only
+whole files."""
 
 from collections.abc import Iterator, Sequence
 
@@ -8,8 +8,8 @@ import pytest
 from tests.support.faults.hook import Strike
 from tests.support.faults.project import Struck, expected
 
-EVERY = 7  # of a hundred operations, so many apart: each is two runs
-STATE = ".marin/state/"  # what a step keeps there is its own to check
+EVERY = 7  # operations between two cuts, of about a hundred in all; each cut takes two runs
+STATE = ".marin/state/"  # a step checks its own work in progress
 
 
 @pytest.fixture(scope="module")
@@ -20,7 +20,7 @@ def struck(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Struck]:
 
 
 def places(struck: Struck, *, costly: bool) -> Sequence[int]:
-    """Changes of a first run, as in test_crashes."""
+    """Return the positions of the changes of a first run, as in test_crashes."""
     struck.reset()
     operations = struck.run(costly=costly).operations
     verbs = ("write", "rename", "link", "remove", "rmdir")
@@ -50,7 +50,7 @@ def test_a_power_cut_at_any_operation_takes_no_step_that_took_long_and_had_ended
         before, began = struck.visible(), struck.began()
         emptied = struck.cut_power(spare=STATE)
         lost = before.keys() - struck.visible().keys()
-        assert len(lost) <= 1, f"{at}: {lost}"  # the one whose record was written just now
+        assert len(lost) <= 1, f"{at}: {lost}"  # the output whose record was just written
         again = struck.run(costly=True)
         assert again.status == 0, f"{at}: {emptied}\n{again.said}"
         assert files(struck) == expected("A")
@@ -58,7 +58,7 @@ def test_a_power_cut_at_any_operation_takes_no_step_that_took_long_and_had_ended
 
 
 def test_a_power_cut_that_tears_quick_outputs_is_noticed_and_named(struck: Struck) -> None:
-    """Quick steps are not synced: their records may survive their files."""
+    """marin does not sync quick steps, so their records may survive their files."""
     noticed = 0
     for at in places(struck, costly=False)[3::EVERY]:
         struck.reset()

@@ -1,6 +1,6 @@
-"""Ten drivers race on one plan, on every kind of store: each step is made once, and everybody gets there.
+"""Ten drivers race on one plan, on every kind of store. Each step runs once, and every driver finishes.
 
-One that is killed with -9 meanwhile is taken over: at once on this host, within the expiry from another.
+The others take over from a driver killed with -9: at once on the same host, within the expiry from another host.
 """
 
 import os
@@ -35,7 +35,7 @@ def test_of_ten_drivers_on_an_object_store_each_step_is_made_by_one(
 
 
 def killed_holder(drivers: Drivers, race: Race, prefix: str, wheres: list[Where]) -> float:
-    """Seconds until another one began what the killed one was at; asserts that everything is right in the end."""
+    """Return the seconds until another driver began the killed driver's step. Asserts that all is right in the end."""
     racers = [drivers.start(race.file, prefix, where=where) for where in wheres]
     holder = race.wait_until_began("gated")
     alive = [driver for driver in racers if driver.pid != holder]

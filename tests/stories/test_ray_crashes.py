@@ -1,4 +1,4 @@
-"""kill -9 of a driver on Ray, of its worker, of both, at every boundary of a step; a worker that stood still."""
+"""Test kill -9 of a driver on Ray, its worker and both, at every boundary of a step, and a worker that stood still."""
 
 import json
 import os
@@ -112,7 +112,7 @@ if __name__ == "__main__":
     executor_main(build)
 '''
 
-BOUNDARIES = {  # (operation, on what, after which other): it strikes before the operation happens
+BOUNDARIES = {  # (operation, its path, the path of an earlier operation): the strike comes before the operation
     "before the claim": ("link", ".marin/claims/", ""),
     "after the claim": ("write", "say/", ".marin/claims/"),
     "during run": ("write", "text.txt", ""),
@@ -124,7 +124,7 @@ BOUNDARIES = {  # (operation, on what, after which other): it strikes before the
 
 
 class Struck(Project):
-    """A project in which the first step's worker strikes at a boundary. unobserved: whose reads nobody notes."""
+    """A project whose first step's worker strikes at a boundary. unobserved: a folder whose reads nobody notes."""
 
     unobserved: Path
 
@@ -147,7 +147,7 @@ class Struck(Project):
         )
 
     def workers(self) -> list[psutil.Process]:
-        """Those that struck, while they are there."""
+        """Return the workers that struck and still exist."""
         pids = [int(path.name.rpartition("-")[2]) for path in self.strike.parent.glob("strike.json.worker-*")]
         return [psutil.Process(pid) for pid in pids if psutil.pid_exists(pid)]
 
@@ -171,13 +171,13 @@ def _shared_memory(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def address(drivers: Drivers) -> Iterator[str]:
-    """drivers: are no process of the cluster's, and are there before it."""
+    """Yield a cluster's address. drivers: start before the cluster, and are none of its processes."""
     yield from cluster_address()
 
 
 @pytest.mark.parametrize("boundary", BOUNDARIES)
 def test_kill_9_of_a_worker_at_any_boundary(address: str, tmp_path: Path, boundary: str) -> None:
-    """The driver has the step made again, or takes what the dead worker had committed."""
+    """The driver retries the step, or takes the dead worker's committed output."""
     project = Struck(tmp_path / "project", boundary, "worker")
     driver = project.start("--address", address)
     said, _ = driver.communicate(timeout=120)
@@ -195,7 +195,7 @@ def test_kill_9_of_a_worker_at_any_boundary(address: str, tmp_path: Path, bounda
 def test_kill_9_of_a_driver_at_any_boundary(
     address: str, tmp_path: Path, boundary: str, victims: tuple[str, ...]
 ) -> None:
-    """Its worker, which stands still there, goes with it."""
+    """The driver's worker, which stands still at the boundary, dies with the driver."""
     project = Struck(tmp_path / "project", boundary, *victims)
     driver = project.start("--address", address)
     said, _ = driver.communicate(timeout=120)
@@ -209,7 +209,7 @@ def test_kill_9_of_a_driver_at_any_boundary(
 
 
 def test_kill_9_of_the_whole_group_leaves_no_process_behind(tmp_path: Path) -> None:
-    """With a Ray of its own."""
+    """The driver has its own Ray."""
     project = Struck(tmp_path / "project", "after the data", "group")
     driver = project.start()
     cluster: dict[psutil.Process, str] = {}
@@ -220,7 +220,7 @@ def test_kill_9_of_the_whole_group_leaves_no_process_behind(tmp_path: Path) -> N
     said, _ = driver.communicate(timeout=120)
     assert driver.returncode == -signal.SIGKILL, said
     assert "raylet" in cluster.values()
-    # Ray's agents see it a minute later, by a timer.
+    # Ray's agents notice the death a minute later, by a timer.
     assert wait_until_gone([process for process, name in cluster.items() if not name.endswith("Agent")]) == []
     assert project.visible() == {}
     project.run()

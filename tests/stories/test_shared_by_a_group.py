@@ -1,4 +1,4 @@
-"""Two users, one store, in a folder that belongs to their group."""
+"""Test two users with one store in a folder of their group."""
 
 import os
 import subprocess
@@ -26,7 +26,7 @@ def folder_of_a_group(tmp_path: Path) -> Path:
 
 
 def not_for_the_group(store: Path) -> list[str]:
-    """What its owner may write to and the group may not."""
+    """Return the paths that their owner may write and the group may not."""
     found = [store, *store.rglob("*")]
     return [str(path) for path in found if path.stat().st_mode & 0o200 and not path.stat().st_mode & 0o020]
 
