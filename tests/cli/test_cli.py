@@ -1,4 +1,4 @@
-"""``marin plan|run|status|audit`` in fresh processes: exit codes, JSON, what each one finds."""
+"""Test ``marin plan|run|status|audit`` in fresh processes: exit codes, JSON, findings."""
 
 import json
 import os
@@ -17,7 +17,7 @@ OK, FAILED, USAGE, DRIFT, EXPERIMENT_ERROR, STORE_ERROR = 0, 1, 2, 3, 4, 5  # do
 
 
 class Command:
-    """The installed ``marin`` on one project."""
+    """Calls of the installed ``marin`` on one project."""
 
     def __init__(self, project: Project) -> None:
         self.project = project
@@ -78,7 +78,7 @@ def test_what_set_changed_is_another_output_and_is_never_served_as_the_unmodifie
     assert "set: say/say.text=goodbye" in said
     pages = {path.name: path.read_text() for path in project.store.glob(".marin/pages/*.html")}
     [changed] = [text for name, text in pages.items() if "goodbye" in name]
-    assert len(pages) == 2  # the experiment as it is written keeps its own
+    assert len(pages) == 2  # the unchanged experiment keeps its own page
     assert "set on the command line" in changed
     steps = {step["step"]: step for step in marin.json("plan", *setting)["steps"]}
     assert {step["action"] for step in steps.values()} == {"cached"}
@@ -110,7 +110,7 @@ def test_every_command_that_plans_takes_what_was_set(project: Project, marin: Co
 
 
 def test_the_file_itself_and_the_command_agree(project: Project, marin: Command) -> None:
-    """One imports the experiment as __main__, the other by its name: same identities, same fingerprints."""
+    """The file defines the experiment in __main__, the command imports its name. Identities and fingerprints agree."""
     project.run()
     assert [held["action"] for held in marin.json("plan")["steps"]] == ["cached", "cached"]
     marin.on("run", "--backend", "inline", "--rebuild", "say")
@@ -241,7 +241,7 @@ def test_an_experiment_file_that_is_none_is_exit_code_4(project: Project, marin:
     (folder / "notes.txt").write_text("build")
     assert "not a Python file" in marin("plan", str(folder / "notes.txt"), expect=EXPERIMENT_ERROR)
     (folder / "other").mkdir()
-    (folder / "other/json.py").write_text(project.file.read_text())  # Python's own json would be imported instead
+    (folder / "other/json.py").write_text(project.file.read_text())  # this name would import Python's own json
     assert "rename the file" in marin("plan", str(folder / "other/json.py"), expect=EXPERIMENT_ERROR)
     (folder / "odd.py").write_text("def build(scale):\n    return 3\n")
     assert "int" in marin("plan", str(folder / "odd.py"), expect=EXPERIMENT_ERROR)
@@ -297,7 +297,7 @@ def test_a_corrupt_record_is_exit_code_5_for_run_and_seen_by_status(project: Pro
     assert [held["status"] for held in marin.json("status")] == ["corrupt", "corrupt"]
     assert len(json.loads(marin.verify("--json", expect=STORE_ERROR))["bytes"]["wrong"]) == 2
     marin.on("run", "--backend", "inline", "--rebuild", "say", "--rebuild", "repeat")
-    assert "0 damaged" in marin.verify(expect=DRIFT)  # what was replaced cannot be read
+    assert "0 damaged" in marin.verify(expect=DRIFT)  # the replaced outputs cannot be read
 
 
 def test_corrupt_source_of_old_code_is_named(project: Project, marin: Command) -> None:

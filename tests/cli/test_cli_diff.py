@@ -1,4 +1,4 @@
-"""``marin diff`` on real checkouts: each side is built from its own code, and the checkout stays as it is."""
+"""Test ``marin diff`` on real checkouts. It builds each side from its own code, and changes nothing in the checkout."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ IDENTITY = {"GIT_AUTHOR_NAME": "a", "GIT_AUTHOR_EMAIL": "a@b", "GIT_COMMITTER_NA
 
 
 def diff(*arguments: str, expect: int = OK) -> str:
-    """What it says; each side is built in a process of its own all the same."""
+    """Return the output of ``marin diff``. The command builds each side in its own process even here."""
     done = CliRunner().invoke(main, ["diff", *arguments])
     assert done.exit_code == expect, done.output
     return done.stdout if expect == OK else done.stderr
@@ -99,7 +99,7 @@ def test_what_is_set_is_the_new_side(checkout: Checkout) -> None:
 
 
 def test_each_side_imports_its_own_code(checkout: Checkout) -> None:
-    """What an old revision imports is gone from the working tree, what that imports did not exist then."""
+    """The old revision's imports are gone from the working tree, and today's imports did not exist then."""
     first = checkout.git("rev-parse", "HEAD")
     checkout.git("mv", "lib", "library")
     checkout.edit_experiment("from lib.words", "from library.words")

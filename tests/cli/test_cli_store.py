@@ -1,4 +1,4 @@
-"""``marin ls|cat|logs|runs|status`` of a store: what is there, what it holds, who made it, what went wrong."""
+"""Test ``marin ls|cat|logs|runs|status`` of a store: its outputs, their content, their makers, the failures."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ class TestLs:
     def test_near_misses(self, store: Path) -> None:
         assert "tokenize" in marin(store, "ls", "tokenise", expect=4).stderr
         assert "did you mean tokens" in marin(store, "ls", "--kind", "token", expect=4).stderr
-        assert "toy-poems/poems" in marin(store, "ls", "toy-poems/poem", "--op", "toy-poems").stdout  # a part of it
+        assert "toy-poems/poems" in marin(store, "ls", "toy-poems/poem", "--op", "toy-poems").stdout  # partial name
 
     def test_no_store_is_no_empty_store(self, tmp_path: Path) -> None:
         (tmp_path / "folder").mkdir()
@@ -258,7 +258,7 @@ class TestLogs:
         assert "did you mean toy-write" in marin(prefix, "logs", "toy-writ", expect=4).stderr
 
     def test_follow_until_the_step_ends(self, tmp_path: Path) -> None:
-        """Of two identities with one name, the running one is meant."""
+        """A name with two identities means the running step."""
         project, gate = gated(tmp_path)
         Project(tmp_path / "before").run("--prefix", str(project.store))  # the same name, other code and identity
         project.file.write_text(project.file.read_text().replace('text="hello"', 'text="bye"'))
@@ -347,7 +347,7 @@ def test_commands_that_only_read_write_nothing(tmp_path: Path) -> None:
 
 
 def test_an_output_s_kind_that_no_module_defines_is_shown_all_the_same(tmp_path: Path) -> None:
-    """A store is read without the operators that filled it."""
+    """marin reads a store without the operators that filled it."""
     prefix = tmp_path / "store"
     run(str(prefix), end=Write(text="x", label="x"))
     script = f"""

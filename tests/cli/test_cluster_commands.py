@@ -1,4 +1,4 @@
-"""``marin cluster``: one that is kept on this machine, and what it says of itself."""
+"""Test ``marin cluster`` with a cluster on this machine, and the commands that describe it."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ pytestmark = pytest.mark.slow
 
 
 def test_a_cluster_is_kept_asked_and_ended(tmp_path: Path) -> None:
-    """One that starts is let be by a second start, and nothing of Ray answers when it has ended.
+    """A second start leaves a starting cluster alone, and nothing of Ray answers after the end.
 
-    Its address, typed as it is printed, takes drivers and steps without another variable.
+    The printed address takes drivers and steps without another variable.
     """
     unset = {"RAY_ADDRESS", "RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH", "XDG_STATE_HOME"}
     environment = {name: value for name, value in os.environ.items() if name not in unset} | {"HOME": str(tmp_path)}
@@ -40,7 +40,7 @@ def test_a_cluster_is_kept_asked_and_ended(tmp_path: Path) -> None:
         up = [[MARIN, "cluster", "up", "--cpus", "2", *more] for more in ([], ["--dashboard-port", str(port)])]
         both = [subprocess.Popen(each, env=environment, stdout=subprocess.PIPE, text=True) for each in reversed(up)]
         addresses = {re.findall(r"Ray cluster at (\S+)", each.communicate(timeout=300)[0])[0] for each in both}
-        assert len(addresses) == 1  # two at once are one
+        assert len(addresses) == 1  # two starts at once give one cluster
         [address] = addresses
         said = marin("down")
         assert f"ended the Ray cluster at {address}" in said
@@ -60,7 +60,7 @@ def test_a_cluster_is_kept_asked_and_ended(tmp_path: Path) -> None:
         [address] = re.findall(r"Ray cluster at (\S+)", said)
         assert "127.0.0.1 (head)  alive" in marin("status", "--address", address)
         kept = json.loads((tmp_path / ".local/state/marin/cluster.json").read_text())
-        assert oct(os.stat(kept["folder"]).st_mode)[-3:] == "700"  # Ray opens its own, inside
+        assert oct(os.stat(kept["folder"]).st_mode)[-3:] == "700"  # Ray opens its own folder inside
         project = Project(tmp_path / "project")
         command = project.command("--address", address, backend="ray")
         found = {"PYTHONPATH": project.environment()["PYTHONPATH"], "COLUMNS": "200"}

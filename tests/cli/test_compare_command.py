@@ -1,4 +1,4 @@
-"""``marin compare`` on scores and checkpoints of a store; published ones: tests/evaluation/test_side_by_side.py."""
+"""Test ``marin compare`` on a store's scores and checkpoints. Published ones: tests/evaluation/test_side_by_side.py."""
 
 from __future__ import annotations
 

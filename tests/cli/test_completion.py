@@ -1,4 +1,4 @@
-"""Tab: with real bash, and as zsh and fish ask."""
+"""Test completion with Tab in real bash, and the requests of zsh and fish."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.support.project import EXPERIMENT, Project
 
 MARIN = Path(sys.executable).with_name("marin")
 LABELS = EXPERIMENT.replace('label="say"', 'label="say it@3"')
-# What bash does when somebody presses Tab at the end of each line.
+# This script does the work of bash when somebody presses Tab at the end of each line.
 DRIVER = """
 source <(marin completion bash)
 compopt() { asked="$1 $2"; }
@@ -30,7 +30,7 @@ done
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
-    """Run once, with a label that bash would take apart."""
+    """Return a project that ran once, with a label that bash would take apart."""
     made = Project(tmp_path_factory.mktemp("completion") / "project", LABELS)
     made.run()
     (made.folder / "broken.py").write_text("print('noise')\nraise SystemExit('broken')\n")
@@ -42,7 +42,7 @@ def environment(project: Project, **more: str) -> dict[str, str]:
 
 
 def in_bash(project: Project, *lines: str) -> list[list[str]]:
-    """What each line is completed with; ``compopt …`` where bash is to complete names of files itself."""
+    """Return the completions of each line, and ``compopt …`` where bash must complete file names itself."""
     done = subprocess.run(
         ["bash", "--norc", "-c", DRIVER],
         input="".join(f"{line}\n" for line in lines),
@@ -143,7 +143,7 @@ def test_an_unknown_shell_is_exit_code_2_and_names_the_known_ones(project: Proje
 
 
 def test_tab_is_quick(project: Project) -> None:
-    """It imports Python's own modules, click, and those of marin that hold names."""
+    """Completion imports only Python's own modules, click, and marin's modules that hold names."""
     asked = environment(project, _MARIN_COMPLETE="bash_complete", COMP_LINE="marin st")
     done = subprocess.run(
         [sys.executable, "-X", "importtime", MARIN], env=asked, capture_output=True, text=True, check=True

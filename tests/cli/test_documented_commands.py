@@ -1,4 +1,4 @@
-"""docs/commands.md tells of every command and option that there is; tests/docs runs them."""
+"""docs/commands.md describes every command and option. tests/docs runs the commands."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ COMMON = {"--prefix", "--scale", "--json"}
 
 
 def sections() -> dict[str, str]:
-    """What is said of each command, by its name, in order."""
+    """Return the section of each command, by its name, in order."""
     names = "|".join(sorted(LINES, key=len, reverse=True))
     parts = re.split(rf"^### `marin ({names})\b[^\n]*\n", DOCUMENT.read_text(), flags=re.MULTILINE)[1:]
     return {
@@ -31,7 +31,7 @@ def test_every_command_has_a_section_in_the_order_of_help() -> None:
 
 @pytest.mark.parametrize("name", LINES)
 def test_its_options_are_exactly_the_real_ones(name: str) -> None:
-    """Each begins a line of the list, or is named as one that many commands have."""
+    """Each option begins a line of the list, or stands among the options that many commands have."""
     said = sections()[name]
     listed = [line.split(": ")[0] for line in said.splitlines() if line.startswith("- `")]
     also = [line for line in said.splitlines() if line.startswith("Also ")]

@@ -1,4 +1,4 @@
-"""Every command as a new user meets it: narrow and wide, piped, without colours, on no store, with names that are not.
+"""Test every command as a new user meets it: narrow, wide, piped, without colours, with no store, with wrong names.
 
 A command without a row here fails the first test.
 """
@@ -21,7 +21,7 @@ STEP = "say/" + "a label that is longer than most people would ever choose, with
 FILE = "exp1_toy.py"
 RUN = ("run", FILE, "--backend", "inline")
 ADOPT = ("adopt", "--label", "mine", "--because", "a test")
-# What is asked of a full store; all of it succeeds.
+# Calls on a full store, which all succeed.
 CALLS: dict[str, list[tuple[str, ...]]] = {
     "new": [],  # makes a folder: tests/cli/test_new.py
     "plan": [  # --phases, of trainings: tests/cli/test_phases_command.py
@@ -65,11 +65,11 @@ CALLS: dict[str, list[tuple[str, ...]]] = {
     ],
     "microanneal": [],  # of trainings: tests/cli/test_microanneal_command.py
     "submit": [("submit", FILE, "--dry-run")],
-    # Of clusters: tests/cli/test_cluster_commands.py keeps one.
+    # Commands about clusters: tests/cli/test_cluster_commands.py keeps a cluster.
     **{name: [] for name in LINES if name.startswith("cluster ")},
     "completion": [("completion", "bash"), ("completion", "zsh"), ("completion", "fish")],
 }
-# What does not exist, or makes no sense: the code, and what the message must name.
+# Wrong names and calls without sense: the call, its exit code, and a text that the message must hold.
 type Wrong = tuple[tuple[str, ...], Exit, str]
 
 
@@ -181,9 +181,9 @@ WRONG: dict[str, list[Wrong]] = {
     },
     "completion": [(("completion", "tcsh"), USAGE, "fish")],
 }
-# Commands that ask no store for something; the others say that there is none.
+# Commands that need no existing store. The others report a missing store.
 WITHOUT_STORE = {"plan", "compare", "diff", "run", "submit", "status", "adopt", "completion"}
-# How a command line began, and what it is now.
+# The former beginnings of command lines, and today's.
 WAS: dict[tuple[str, ...], tuple[str, ...]] = {
     ("explain", FILE, "repeat"): ("plan", FILE, "repeat"),
     ("phases", FILE): ("plan", "--phases", FILE),
@@ -192,7 +192,7 @@ WAS: dict[tuple[str, ...], tuple[str, ...]] = {
     ("verify", "repeat"): ("audit", "--bytes", "repeat"),
     ("verify", "--bytes"): ("audit", "--every-byte"),
     ("rm", "repeat"): ("gc", "repeat"),
-    ("rm", "--delete"): ("gc", "--only", "named", "--delete"),  # an empty variable is no reason to take other things
+    ("rm", "--delete"): ("gc", "--only", "named", "--delete"),  # with an empty variable it must not delete others
     ("lineage", "up", "repeat"): ("lineage", "repeat"),
     ("lineage", "down", STEP): ("lineage", "--down", STEP),
 }
@@ -207,7 +207,7 @@ def forks() -> Iterator[Forks]:
 
 @pytest.fixture(scope="module")
 def lab(forks: Forks, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with two experiments, and a store that holds the outputs of one."""
+    """Return a folder with two experiments, and a store that holds the outputs of one experiment."""
     folder = tmp_path_factory.mktemp("commands") / "lab"
     (folder / "lib").mkdir(parents=True)
     (folder / "lib/__init__.py").write_text("")
@@ -237,12 +237,12 @@ def unbroken(ended: Ended, expected: Exit) -> str:
 
 @pytest.mark.parametrize("command", CALLS)
 def test_what_there_is(forks: Forks, lab: Path, command: str) -> None:
-    """Tables fit the terminal, whatever its width; a pipe gets whole lines without a colour or a blank at an end."""
+    """Tables fit a terminal of any width. A pipe gets whole lines without colours or trailing blanks."""
     for call in (*CALLS[command], (*command.split(), "--help")):
         for width in ("60", "80", "120"):
             said = unbroken(forks.marin(lab, *call, environment={"COLUMNS": width}), OK)
             for line in said.replace(STEP, "say").splitlines():
-                # Sentences, names and paths are left to the terminal to break, so that they can be copied whole.
+                # The terminal breaks sentences, names and paths, so that users can copy them whole.
                 assert len(line) <= int(width) or not re.search(r"\S {3,}\S", line), (width, line)
         piped = unbroken(forks.marin(lab, *call, unset=("COLUMNS",), environment={"TERM": "xterm-256color"}), OK)
         assert "\x1b" not in piped

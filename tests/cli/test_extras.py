@@ -1,4 +1,4 @@
-"""Without an extra's packages, what needs one says which extra to install; what needs none works."""
+"""Without an extra's packages, a step that needs them names the extra to install. Other steps work."""
 
 import ast
 import importlib.metadata
@@ -29,21 +29,21 @@ sys.meta_path.insert(0, Blocker())
 
 
 def required(line: str) -> str:
-    """The distribution that a requirement names."""
+    """Return the distribution that a requirement names."""
     return re.split(r"[^\w.-]", line, maxsplit=1)[0].lower().replace("_", "-")
 
 
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-BASE = {required(line) for line in PYPROJECT["dependencies"]} | {"markupsafe"}  # jinja2 brings that
+BASE = {required(line) for line in PYPROJECT["dependencies"]} | {"markupsafe"}  # jinja2 brings markupsafe
 
 
 OWN = ("marin", "operators", "infra", "experiments")
 KNOWN = {*OWN, *sys.stdlib_module_names, *(name.replace("-", "_") for name in BASE)}
-IMPORTS = re.compile(r"^\s*(?:from|import) (\w+)", re.MULTILINE)  # finds some prose too
+IMPORTS = re.compile(r"^\s*(?:from|import) (\w+)", re.MULTILINE)  # also matches some prose
 
 
 def optional_modules() -> list[str]:
-    """Everything that marin imports anywhere and that neither Python nor the light install holds."""
+    """Return all modules that marin imports anywhere and that neither Python nor the light install holds."""
     found: set[str] = set()
     for path in FILES:
         text = path.read_text()
@@ -81,7 +81,7 @@ def test_what_another_package_brings_is_brought_by_it(module: str) -> None:
 
 @pytest.fixture
 def light(tmp_path: Path) -> Project:
-    """A project whose Python finds only the light install."""
+    """Return a project whose Python finds only the light install."""
     steps = "".join(
         f"""
 class Use_{module}(ExecutorStep[Blob], op="use-{module.replace("_", "-")}"):

@@ -1,4 +1,4 @@
-"""``marin gc`` as a person uses it: what it says, and that it does what it said."""
+"""Test ``marin gc`` as a user meets it: its report, and deletions that match the report."""
 
 import json
 import os
@@ -27,7 +27,7 @@ def gc(*arguments: str, code: int = Exit.OK) -> str:
 
 @pytest.fixture
 def prefix(tmp_path: Path) -> str:
-    """With one output whose lifetime is over, one that stays, and an attempt that failed; all 40 days old."""
+    """Return a store of 40 days ago: one output whose lifetime is over, one that stays, and a failed attempt."""
     store = str(tmp_path / "store")
     source = Write(text="a" * 5000, label="source", lifetime=after_use(days=30))
     run(store, end=Join(parts=(source,), label="end"))

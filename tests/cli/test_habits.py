@@ -1,4 +1,4 @@
-"""What other tools do, marin does: as a module, its variables, its logging."""
+"""marin follows the habits of other tools: it runs as a module, reads their variables and logs like them."""
 
 import logging
 import os
@@ -37,7 +37,7 @@ def test_the_module_is_the_command(project: Project) -> None:
 
 
 def run_inline(project: Project, **environment: str) -> tuple[str, list[str]]:
-    """What it said on stdout, and the lines on stderr."""
+    """Return the text on stdout, and the lines on stderr."""
     done = ended(project, *project.command(), **environment)
     assert done.returncode == 0, done.stderr
     return done.stdout, done.stderr.splitlines()
@@ -84,7 +84,7 @@ def test_a_secret_in_what_is_logged_is_hidden(project: Project) -> None:
 
 
 def test_as_a_library_it_logs_like_one(caplog: pytest.LogCaptureFixture, tmp_path: Path) -> None:
-    """All that the program asks for, and no handler of its own."""
+    """marin as a library logs everything that the program asks for, and adds no handler."""
     from tests.support.toy import Write, planned
 
     with caplog.at_level(logging.INFO, logger="marin.plan"):
@@ -98,7 +98,7 @@ def test_as_a_library_it_logs_like_one(caplog: pytest.LogCaptureFixture, tmp_pat
     [
         ({"MARIN_CACHE": "/here", "XDG_CACHE_HOME": "/there"}, "/here"),
         ({"XDG_CACHE_HOME": "/there"}, "/there/marin"),
-        ({"XDG_CACHE_HOME": "relative"}, None),  # to be ignored, says its specification
+        ({"XDG_CACHE_HOME": "relative"}, None),  # the specification says to ignore it
         ({"XDG_CACHE_HOME": ""}, None),
         ({}, None),
     ],

@@ -1,4 +1,4 @@
-"""``marin status --health``: on a folder, on a step that has ended, and on one that still runs."""
+"""Test ``marin status --health`` on a folder, on a finished step, and on a running step."""
 
 from __future__ import annotations
 

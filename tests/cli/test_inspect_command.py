@@ -1,4 +1,4 @@
-"""``marin inspect``: a training's batches, from the store, before it trains."""
+"""Test ``marin inspect``, which shows a training's batches from the store before it trains."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.support.topics import write_topics
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
-    """The experiment of the page, whose tokens and held-out text are in a store; nothing was trained."""
+    """Return the page's experiment. A store holds its tokens and held-out text, and nothing was trained."""
     folder = tmp_path_factory.mktemp("inspected")
     write_topics(folder / "text")
     (folder / "asked").mkdir()

@@ -1,4 +1,4 @@
-"""``--resources gpu``: this machine says that it has GPUs, and JAX takes CPUs for them."""
+"""Test ``--resources gpu`` on a machine that pretends to have GPUs. JAX takes CPUs for the GPUs."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ SMI = """#!/bin/sh
 for gpu in $GPUS; do echo "$gpu, GPU-0000000$gpu-aaaa, 24564, NVIDIA GeForce RTX 4090"; done
 exit ${SMI_ENDS:-0}
 """
-PLUGIN = "def initialize():\n    pass\n"  # as JAX calls what `pip install 'marin[gpu]'` brings
+PLUGIN = "def initialize():\n    pass\n"  # JAX's name for the plugin of `pip install 'marin[gpu]'`
 
 
 @dataclass
@@ -82,7 +82,7 @@ class Machine:
         self.write("Resources()")
 
     def write(self, resources: str) -> None:
-        """The experiment, with what its trainings ask for."""
+        """Write the experiment, with the resources of its trainings."""
         (self.folder / "exp1_seeds.py").write_text(EXPERIMENT.replace("RESOURCES", resources))
 
     def environment(self, gpus: int, *, plugin: bool = True) -> dict[str, str]:
@@ -104,7 +104,7 @@ class Machine:
         return " ".join((done.stdout + done.stderr).split())
 
     def rows(self, store: str) -> list[list[dict[str, Any]]]:
-        """What each training has written of its steps."""
+        """Return the metrics that each training has written, step by step."""
         outputs = sorted((self.folder / store).glob("train/run-*"))
         return [list(read_metrics(Directory(str(output)))) for output in outputs if output.is_dir()]
 
@@ -116,7 +116,7 @@ def machine(tmp_path: Path) -> Machine:
 
 @pytest.fixture
 def cluster(machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, str]]:
-    """The environment of a driver on a machine with two GPUs."""
+    """Yield the environment of a driver on a machine with two GPUs."""
     with monkeypatch.context() as patch:
         for name, value in machine.environment(2).items():
             patch.setenv(name, value)

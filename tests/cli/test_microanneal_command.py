@@ -1,4 +1,4 @@
-"""``marin microanneal``: what it writes, what it refuses, and a whole one."""
+"""Test ``marin microanneal``: its file, its refusals, and a whole microannealing."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ QUICK = ("--tokens", "2048", "--shortest", "0.03", "--max-epochs", "100", "--see
 
 
 def folder(tmp_path: Path) -> Path:
-    """The experiment of docs/howto, with text of its own."""
+    """Write the experiment of docs/howto, with its own text."""
     for name, texts in (("data/web", topics()[::2]), ("data/new", topics()[1::4]), ("own text", topics()[3::4])):
         (tmp_path / name).mkdir(parents=True)
         for number, text in enumerate(texts):
@@ -53,7 +53,7 @@ def test_a_folder_of_text_becomes_a_page_with_a_verdict(tmp_path: Path) -> None:
     report = json.loads((judged / "report.json").read_text())
     assert set(report["candidates"]) == {"own-text"}
     assert report["guard"] == {"gsm/lm_eval/bpb": 9.0}
-    # Given again, all is there; what somebody edited is not overwritten.
+    # A second call finds everything cached, and never overwrites an edited file.
     again = marin(where, *anneal, "--dry-run")
     assert re.search(r"^cached ", again, re.MULTILINE)
     assert not RUNS.search(again)

@@ -1,4 +1,4 @@
-"""``marin mirror``: what it says before it copies, what it leaves out, its exit codes."""
+"""Test ``marin mirror``: its report before the copy, the outputs that it leaves out, its exit codes."""
 
 import json
 from pathlib import Path
@@ -43,7 +43,7 @@ def test_it_says_what_it_copies_and_the_experiment_runs_nothing_there(
     [told] = json.loads(marin("plan", str(project.file), "repeat", "--prefix", str(there), "--json"))
     [origin] = told["committed"]["mirrored"]
     assert origin["origin"].startswith(f"{project.store}/repeat/repeat-")
-    # What made it there is known there: a change is explained by its source.
+    # The target knows the code of a mirrored output, so it can explain a change by its source.
     project.edit("MARK * times", "MARK * times * 2")
     said = marin("plan", str(project.file), "say", "--prefix", str(there))
     assert "MARK * times * 2" in said

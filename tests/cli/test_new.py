@@ -1,4 +1,4 @@
-"""``marin new``: projects that run as they are, and what it leaves alone."""
+"""Test ``marin new``: its projects run as they are, and existing files stay untouched."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def study(made: Path, tmp_path: Path) -> Path:
-    """A copy that a test may change."""
+    """Return a copy of the project that a test may change."""
     return shutil.copytree(made, tmp_path / "study")
 
 
@@ -78,7 +78,7 @@ def test_a_folder_that_hides_marins_own_is_named_at_the_start(study: Path, progr
     command = [str(MARIN.with_name(program[0])), *program[1:], EXPERIMENT, "--dry-run"]
     for decoy in ("infra", "operators"):
         (study / decoy).mkdir()
-        told(study, *command)  # only data: Python goes on to marin's
+        told(study, *command)  # only data: Python finds marin's package
         (study / decoy / "__init__.py").touch()
         done = subprocess.run(command, cwd=study, capture_output=True, text=True, check=False)
         assert done.returncode != 0
@@ -88,10 +88,10 @@ def test_a_folder_that_hides_marins_own_is_named_at_the_start(study: Path, progr
 
 
 def test_what_it_says_to_type_next_works(tmp_path: Path) -> None:
-    """In a shell that was never told of this environment."""
+    """The printed commands work in a shell without this environment."""
     lines = re.findall(r"^next: (.*)$", marin(tmp_path, "new", "study"), re.MULTILINE)
     assert len(lines) == 2
-    script = " && ".join([*lines, lines[1]]) + " --dry-run"  # the last of them runs nothing
+    script = " && ".join([*lines, lines[1]]) + " --dry-run"  # the last command runs nothing
     script = script.replace(f"{lines[1]} &&", f"{lines[1]} --only nothing ||", 1)
     said = told(tmp_path, "bash", "-c", script, PATH="/usr/bin:/bin")
     assert "--only nothing: this experiment's results are all, filtered, comparison" in said
@@ -105,7 +105,7 @@ def test_its_own_test_format_and_lint_pass(study: Path) -> None:
 
 
 def made_by(study: Path) -> set[str]:
-    """Outputs of its operator, without their attempts."""
+    """Return the outputs of the project's operator, without their attempts."""
     return {path.stem for path in (study / "store/drop-short").iterdir()}
 
 
@@ -126,7 +126,7 @@ def test_a_change_of_its_operator_is_seen_and_goes_on_in_the_three_ways_of_the_p
     marin(study, *here, "--on-drift", "accept", "--because", "only faster")
     assert "only faster" in marin(study, "plan", "small.py", "drop-short/own")
     operator.write_text(operator.read_text().replace("> self.words", "> 1 + self.words"))
-    assert "1 ran" in marin(study, *here, "--on-drift", "rebuild")  # the same bytes: nothing further
+    assert "1 ran" in marin(study, *here, "--on-drift", "rebuild")  # with the same bytes, nothing else runs
     assert len(old := made_by(study)) == 1
     operator.write_text(operator.read_text().replace("version=1", "version=2"))
     marin(study, *here)
@@ -217,7 +217,7 @@ def test_another_experiment_is_of_the_next_issue_or_the_one_it_is_told(study: Pa
 
 
 def mixed(folder: Path) -> None:
-    """The same text in files of every kind."""
+    """Rewrite the text files as files of every kind."""
     texts = [path.read_text() for path in sorted(folder.glob("*.txt"))]
     for path in folder.glob("*.txt"):
         path.unlink()
@@ -242,8 +242,8 @@ def test_a_file_that_was_added_is_named_with_the_ways_on_that_there_are(study: P
     assert re.search(r"outside data \S+/text/mine\.md is new", said)
     assert (
         said.count("and 9 more changes: `marin plan FILE STEP` lists them all") == 2
-    )  # of the plan, and of the message
-    assert " ".join(said.split()).count(" is new: ") == 2 * 12  # however long the folder's name is
+    )  # in the plan, and in the message
+    assert " ".join(said.split()).count(" is new: ") == 2 * 12  # for a folder's name of any length
     assert "Two ways on:" in said
     assert "operator's version" not in said
     assert "3 ran" in marin(study, "run", "small.py", "--backend", "inline", "--on-drift", "rebuild")

@@ -1,4 +1,4 @@
-"""Every ``next:`` line that a command prints can be typed as it is, where it was printed."""
+"""A user can type every ``next:`` line of a command as printed, in the same folder."""
 
 import re
 import subprocess
@@ -25,7 +25,7 @@ MARIN = str(Path(sys.executable).with_name("marin"))
 
 
 def typed(line: str, project: Project, folder: Path) -> str:
-    """As a shell does it that was never told of this environment."""
+    """Run a line in a shell without this environment, and return its output."""
     environment = {**project.environment(), "PATH": "/usr/bin:/bin"}
     done = subprocess.run(
         ["bash", "-c", line], cwd=folder, env=environment, capture_output=True, text=True, check=False
@@ -76,7 +76,7 @@ def test_of_two_outputs_with_one_name_the_one_that_was_made(tmp_path: Path) -> N
 def test_what_uv_run_finds_by_name_its_caller_s_shell_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", f"{Path(MARIN).parent}:/usr/bin:/bin")
     assert command("cat", "x") == "marin cat x"
-    monkeypatch.setenv("UV_RUN_RECURSION_DEPTH", "1")  # as uv sets it in what it runs
+    monkeypatch.setenv("UV_RUN_RECURSION_DEPTH", "1")  # uv sets it for its children
     assert Path(command("cat", "x").removesuffix(" cat x")).resolve() == Path(MARIN).resolve()
 
 

@@ -1,4 +1,4 @@
-"""A download from the hub is refused before anything runs where the hub may not be asked."""
+"""If marin may not ask the hub, it refuses a download from the hub before anything runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``marin plan --phases``: the trainings of an experiment, before anything runs."""
+"""Test ``marin plan --phases``, which lists the trainings of an experiment before anything runs."""
 
 import json
 import math
@@ -28,7 +28,7 @@ def phases() -> dict[str, dict[str, Any]]:
 
 
 def test_tokens_are_those_of_the_retrospective(phases: dict[str, dict[str, Any]]) -> None:
-    """Phase 1, QK-Norm, Mantis: 2.679, 2.684 and 1.074 trillion, 6.437 in all."""
+    """Phase 1, QK-Norm and Mantis read 2.679, 2.684 and 1.074 trillion tokens, 6.437 in all."""
     llama = math.fsum(phase["tokens"] for name, phase in phases.items() if name.startswith("32b-llama"))
     parts = [llama, phases["32b-qwen3"]["tokens"], phases["mantis"]["tokens"]]
     assert [round(part / 1e12, 3) for part in parts] == [2.679, 2.684, 1.074]
@@ -38,7 +38,7 @@ def test_tokens_are_those_of_the_retrospective(phases: dict[str, dict[str, Any]]
 def test_each_phase_says_what_it_changes(phases: dict[str, dict[str, Any]]) -> None:
     calmer = phases["32b-llama-56400"]
     assert (calmer["after"], calmer["changed"]) == ("32b-llama-21010", ["optimizer.max_grad_norm: 1.0 → 0.2"])
-    assert phases["32b-llama-18500"]["changed"] == []  # other machines, and the batch that was planned
+    assert phases["32b-llama-18500"]["changed"] == []  # other machines, and the planned batch
     assert phases["32b-llama-18500"]["batches"] == [[18_500, 7680]]
     assert phases["32b-llama-18500"]["machines"] == "3 × v5p-512"
     assert "model.architecture: LLAMA → QWEN3" in phases["32b-qwen3"]["changed"]
@@ -70,7 +70,7 @@ def test_rate_batch_tokens_and_mixture_are_drawn_over_the_steps_of_the_whole_run
     assert found["tokens"] == "".join(sorted(found["tokens"]))  # they only grow
     medium = found["nemotron_cc/medium"]
     assert set(medium[:46]) == {BARS[-1]}  # until 160,000 of 192,000 steps
-    assert set(medium[48:]) == {BARS[int(0.7 * len(BARS))]}  # and .7 of that
+    assert set(medium[48:]) == {BARS[int(0.7 * len(BARS))]}  # then .7 of full height
     assert "more sources" in lines[begin + 10]
 
 
@@ -80,12 +80,12 @@ def test_a_line_is_drawn_to_scale() -> None:
     assert ramp == "".join(sorted(ramp))
     assert set(ramp[5:]) == {BARS[-1]}
     assert drawn([(0, 0.0)], 10, 5) == BARS[0] * 5
-    # A spike that is narrower than a bar is not lost.
+    # The line keeps a spike that is narrower than a bar.
     assert drawn([(0, 0.0), (499, 0.0), (500, 1.0), (501, 0.0)], 1000, 10).count(BARS[-1]) >= 1
 
 
 def test_what_each_training_draws_is_a_table_by_stage_and_in_all() -> None:
-    """arXiv in Markdown holds 2.74 B tokens by its card and was weighted as 58.1 B, so Bison reads it 29 times."""
+    """arXiv in Markdown has 2.74 B tokens by its card and a weight of 58.1 B, so Bison reads it 29 times."""
     found = {each["name"]: each["draws"] for each in json.loads(shown("--scale", "full", "--data", "--json"))["phases"]}
     mantis = found["mantis"]
     assert [(first, end) for first, end, _ in mantis["stages"]] == [(160_000, 174_000), (174_000, 192_000)]

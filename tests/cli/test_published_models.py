@@ -1,4 +1,4 @@
-"""``hf:OWNER/NAME@COMMIT`` and folders of a model in ``marin cat``, ``compare`` and ``microanneal``."""
+"""Test ``hf:OWNER/NAME@COMMIT`` and model folders in ``marin cat``, ``compare`` and ``microanneal``."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ if __name__ == "__main__":
 
 
 class Lab:
-    """A folder with a model, text and questions, and a hub with another model. asked: paths, as the hub heard them."""
+    """A folder with a model, text and questions, and a hub with another model. asked: the paths asked of the hub."""
 
     def __init__(self, folder: Path, base: str, asked: list[tuple[str, str]]) -> None:
         self.folder, self.asked = folder, asked
@@ -75,7 +75,7 @@ class Lab:
         return told(self.folder, str(MARIN), *arguments, ends=ends, **self._hub)
 
     def files_asked(self) -> set[str]:
-        """Since the last call."""
+        """Return the files asked of the hub since the last call."""
         found = {path.rpartition("/")[2] for path, _ in self.asked if "/resolve/" in path}
         self.asked.clear()
         return found
@@ -122,7 +122,7 @@ def test_a_published_model_writes_on_and_is_read_once(lab: Lab) -> None:
     assert line in again
     assert line in lab.marin("cat", "pretrained-model/tiny", *ask)
     assert "was made from: nothing in the store" in lab.marin("lineage", MODEL)
-    # A folder, which counts as it is now.
+    # A folder counts with its present content.
     assert "run  folder-model/mine" in lab.marin("cat", "./mine", *ask)
     assert "never built" not in lab.marin("cat", f"{lab.folder}/mine", *ask)
     (lab.folder / "mine/config.json").write_text((lab.folder / "mine/config.json").read_text() + "\n")
@@ -156,7 +156,7 @@ def test_published_models_are_compared_by_the_evaluation_of_ones_own(lab: Lab) -
     assert lab.files_asked() == set()
     rows = {row["metric"]: row["values"] for row in again["rows"]}
     assert rows["sums/olmes/bpb"].keys() == {"tiny", "mine"}
-    # Scores that are there need no other model.
+    # Existing scores need no other model.
     assert "sums/olmes/bpb" in lab.marin("compare", MODEL, "mine=./mine")
 
 

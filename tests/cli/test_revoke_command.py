@@ -1,4 +1,4 @@
-"""``marin revoke``: what becomes untrusted is named, plans refuse it, and it can be taken back."""
+"""Test ``marin revoke``: it names the untrusted outputs, plans refuse them, and a user can withdraw it."""
 
 import json
 from pathlib import Path

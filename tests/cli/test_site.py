@@ -1,4 +1,4 @@
-"""The documentation as a site."""
+"""Test the documentation as a site."""
 
 import importlib
 import pkgutil
@@ -18,14 +18,14 @@ PAGES = sorted(path.relative_to(ROOT / "docs") for path in (ROOT / "docs").rglob
 
 
 def build(project: Path, folder: Path) -> subprocess.CompletedProcess[str]:
-    # Without --quiet, which drops warnings before --strict can count them.
+    # The command omits --quiet, which drops warnings before --strict can count them.
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(folder)]
     return subprocess.run(command, cwd=project, capture_output=True, text=True)
 
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Every link and every name of the reference leads somewhere, else the build fails."""
+    """Build the site. The build fails if a link or a name of the reference leads nowhere."""
     folder = tmp_path_factory.mktemp("site")
     done = build(ROOT, folder)
     assert done.returncode == 0, done.stdout + done.stderr

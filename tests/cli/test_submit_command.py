@@ -1,4 +1,4 @@
-"""``marin submit``: an experiment whose driver runs on a cluster."""
+"""Test ``marin submit``, which runs an experiment's driver on a cluster."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ OWN_BLOB = "from marin import Artifact\n\n\nclass Blob(Artifact, kind='sent-blob
 
 
 def alone(folder: Path, experiment: str = EXPERIMENT) -> Project:
-    """A project that needs nothing but marin, in a checkout."""
+    """Make a project in a checkout that needs nothing but marin."""
     project = Project(folder, experiment.replace("from tests.support.toy import Blob\n", OWN_BLOB))
     (folder / ".gitignore").write_text("store\n")
     for command in (["init", "-q"], ["add", "."], ["-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "a"]):
@@ -62,7 +62,7 @@ def test_a_submitted_experiment_makes_what_it_makes_here_and_finds_it_there_agai
     name = re.search(r"submitted (exp1_toy-rehearsal-\S+) to", said)
     assert name is not None, said
     assert f"{cluster.dashboard}/#/jobs/{name[1]}" in said
-    assert "next: " in said  # what the driver prints last
+    assert "next: " in said  # the driver's last line
     assert cluster.environment["RAY_AUTH_TOKEN"] not in said
     assert project.ran() == ["say/say", "repeat/repeat"]
     (page,) = (project.store / ".marin/pages").iterdir()

@@ -1,4 +1,4 @@
-"""docs/troubleshooting.md and docs/durations.md say what the code says."""
+"""docs/troubleshooting.md and docs/durations.md agree with the code."""
 
 import ast
 import os
@@ -17,7 +17,7 @@ QUOTED = re.findall(r"^\| `(.+?)` \|", PAGE.read_text(), re.MULTILINE)
 
 @pytest.fixture(scope="module")
 def texts() -> list[str]:
-    """Every string that the code can print, with … for what is filled in."""
+    """Return every string that the code can print, with … for each value."""
     found = [line for line in (ROOT / "py").read_text().splitlines()]
     for path in FILES:
         for node in ast.walk(ast.parse(path.read_text())):

@@ -1,4 +1,4 @@
-"""The wheel, installed in an environment of its own beside this one's packages, is all that a project needs."""
+"""A project needs only the wheel, installed in its own environment beside this environment's packages."""
 
 import json
 import os
@@ -33,7 +33,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Scripts of an environment that holds the wheel, and sees this one's packages but not this one's marin."""
+    """Return the scripts of an environment with the wheel. It sees this one's packages, but not this one's marin."""
     folder = tmp_path_factory.mktemp("installed") / "env"
     venv.create(folder, symlinks=True)
     purelib = sysconfig.get_path("purelib", "venv", {"base": str(folder), "platbase": str(folder)})
@@ -41,7 +41,7 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     install = [sys.executable, "-m", "uv", "pip", "install", "-q", "--no-deps", "--offline", "--python", str(folder)]
     done = subprocess.run([*install, str(wheel)], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    # A line of a .pth file adds a folder without reading the .pth files in it, of which one is our editable install.
+    # A line of a .pth file adds a folder without its .pth files. One of those files is our editable install.
     Path(purelib, "beside.pth").write_text(sysconfig.get_path("purelib") + "\n")
     return scripts
 
@@ -67,7 +67,7 @@ def test_it_holds_every_file_that_is_no_module(wheel: Path) -> None:
 
 @pytest.mark.timeout(900)
 def test_plain_pip_finds_versions_that_fit(wheel: Path, tmp_path: Path) -> None:
-    """That of a new environment, which cannot go back from one package's newest version to another's older one."""
+    """A new environment's pip cannot go back from one package's newest version to fit another's older version."""
     venv.create(tmp_path / "env", symlinks=True, with_pip=True)
     report = tmp_path / "report.json"
     install = [str(tmp_path / "env/bin/python"), "-m", "pip", "install", "--dry-run", "-q", "--report", str(report)]

@@ -1,4 +1,4 @@
-"""Prompts of a training, from the file that a how-to shows to its page, and ``marin cat --prompt``."""
+"""Test a training's prompts, from the file in a how-to to the page, and ``marin cat --prompt``."""
 
 from __future__ import annotations
 
