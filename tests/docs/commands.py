@@ -1,4 +1,4 @@
-"""Which commands a page of the documentation gives, and what it says that they print."""
+"""Read the commands from a page of the documentation, and the output that the page shows for each."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ PROGRAMS = {
     ),
     *("python", "ray", "ssh", "trackio", "unset", "uv", "wandb"),
 }
-# What a block without a language begins with that holds no command, and what looks like a command in a sentence.
+# First lines of blocks without a language that hold no command, and texts in sentences that look like commands.
 TEXT = {
     "experiments/       questions: one file for each GitHub issue; README.md has a table of all",
     "store < steps < fingerprint < plan < executor < report < upkeep < cli        text  data  training  evaluation",
@@ -48,14 +48,14 @@ TEXT = {
     "two, or give --address of a cluster that has it",
     "marin needs Python 3.12 or 3.13",
 }
-PLAN = re.compile(r"train +\d+  ≥ ~")  # of a plan; tests/cli/test_troubleshooting.py compares its numbers
+PLAN = re.compile(r"train +\d+  ≥ ~")  # a plan's line; tests/cli/test_troubleshooting.py compares its numbers
 SHELL = re.compile(r"^```(?:sh|bash|)\n(.*?)^```|(?<![`\w])`([^`]+)`", re.MULTILINE | re.DOTALL)
-BESIDE = re.compile(r" {3,}| +# ")  # what stands beside a command
+BESIDE = re.compile(r" {3,}| +# ")  # text beside a command
 
 
 @dataclass(frozen=True)
 class Command:
-    """text: as a shell takes it. prints: what the page shows of its output; () where it shows nothing."""
+    """A command on a page. text: in a shell's form. prints: the output that the page shows, () for none."""
 
     text: str
     prints: tuple[str, ...] = ()
@@ -66,13 +66,13 @@ def is_command(line: str) -> bool:
 
 
 def program_and_rest(line: str) -> tuple[str, str]:
-    """Without what is set for it alone, and without the place of an environment's programs."""
+    """Return the program and the rest, without the line's own variables and without the folder of an environment."""
     name, _, rest = re.sub(r"^(?:[A-Z_]+=\S+ )*(?:\S*\.venv/bin/)?", "", line).partition(" ")
     return name, rest.strip()
 
 
 def commands(page: Path) -> list[Command]:
-    """In their order. In a sentence a command counts that has something behind its name (and subcommand)."""
+    """Return the commands in order. A command in a sentence counts if a word follows its name (and subcommand)."""
     text = re.sub(r"^#.*$", "", page.read_text(), flags=re.MULTILINE)  # a title with a command introduces it
     text = re.sub(r"^```(?!sh\n|bash\n|\n)\w+\n.*?^```", "", text, flags=re.MULTILINE | re.DOTALL)
     found: list[Command] = []

@@ -1,4 +1,4 @@
-"""A folder in which the commands of the documentation run as somebody types them there, and a store to ask."""
+"""A folder in which the commands of the documentation run as a user types them, and a store to ask."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MARIN = re.compile(r"(?:(?:\S*\.venv/bin/)?marin|(?:\./py|python) -m marin)(?!\w
 PYTHON = re.compile(r"(?:\./py|python) (?=\S+\.py)")
 SET = re.compile(r"([A-Z_]+)=([^\s']+) ")
 
-PACKAGES = ("marin", "operators", "infra")  # what a checkout has of them
+PACKAGES = ("marin", "operators", "infra")  # a checkout holds these
 STEPS = '''
 """A checkpoint of tokens, in no time."""
 import json
@@ -124,7 +124,7 @@ if __name__ == "__main__":
 
 @dataclass
 class Lab:
-    """folder: where commands are given; ``cd`` changes it. environment: what is set there beside the tests' own."""
+    """A place for commands. folder: the current folder, which ``cd`` changes. environment: added to the tests' own."""
 
     forks: Forks
     folder: Path
@@ -137,7 +137,7 @@ class Lab:
         return Lab(self.forks, to, dict(self.environment), self.home)
 
     def run(self, line: str) -> Ended:
-        """As a shell would. Python in a process that shares the import of the engine, if its source was not edited."""
+        """Run a line as a shell would. If marin is unedited, Python runs in a process that shares its import."""
         environment = {**os.environ, "HOME": str(self.home), "COLUMNS": "200", "LOGNAME": "ada", **self.environment}
         environment["PYTHONPATH"] = f"{self.folder}:{ROOT}"
         environment["PATH"] = f"{BIN}:{environment['PATH']}"
@@ -164,7 +164,7 @@ class Lab:
         return Ended(done.returncode, done.stdout, done.stderr)
 
     def serve(self, line: str) -> Ended:
-        """``marin serve``: started, asked for its first page at the address that it prints, and ended by Ctrl-C."""
+        """Start ``marin serve``, ask for the first page at the printed address, and end the server by Ctrl-C."""
         process = subprocess.Popen(
             [str(BIN / "marin"), *shlex.split(line)[1:], "--port", "0"],
             cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
@@ -183,7 +183,7 @@ class Lab:
 
 
 def make(forks: Forks, folder: Path) -> Lab:
-    """exp1_split.py as the tutorial has it, a small exp1529_mantis.py, both made, in a git repository; other files."""
+    """Make a git repository with the tutorial's exp1_split.py, a small exp1529_mantis.py that ran, and other files."""
     lab = Lab(forks, folder / "lab", home=folder / "home")
     (tutorial,) = re.findall(r"^```python\n(.*?)^```$", (ROOT / "docs/tutorial.md").read_text(), re.S | re.M)
     (readme,) = re.findall(r"^```python\n(.*?)^```$", (ROOT / "README.md").read_text(), re.S | re.M)
@@ -219,7 +219,7 @@ def edit(path: Path, old: str, new: str) -> None:
 
 
 def edit_library(lab: Lab) -> None:
-    """What the pages let somebody do: another bound in marin.text.quality, seen by whoever works in this folder."""
+    """Edit the library as the pages say: a new bound in marin.text.quality, which commands in this folder see."""
     if not (lab.folder / "marin").exists():
         for package in PACKAGES:
             shutil.copytree(ROOT / package, lab.folder / package, ignore=shutil.ignore_patterns("__pycache__"))

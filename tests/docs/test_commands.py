@@ -1,4 +1,4 @@
-"""Every command on every page runs, in the order of its page; what cannot run here says why, and what runs instead."""
+"""Run every command of every page in order. A command that cannot run here states why, and which one runs instead."""
 
 from __future__ import annotations
 
@@ -48,10 +48,10 @@ TRAINS = "trains; howto/own-text.md runs it"
 
 @dataclass(frozen=True, kw_only=True)
 class Page:
-    """How a page's commands run in a lab. fills: what stands for what, in every command and what it prints.
+    """The way to run a page's commands in a lab. fills: replacements in every command and its output.
 
-    instead: commands that do not run as they stand: why, and what runs, "" for nothing. codes: of commands that must
-    not end with 0. before: what somebody does to the lab first. prints: whether the page shows what is printed.
+    instead: for commands that do not run as they stand, the reason and the replacement, "" for none. codes: exit codes
+    other than 0. before: changes to the lab before a command. prints: whether the page shows the true output.
     """
 
     fills: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -62,7 +62,7 @@ class Page:
 
 
 MANTIS, SPLIT = "experiments/exp1529_mantis.py", "experiments/exp1_split.py"
-TRUE = {f"{MANTIS} --scale full": f"{ROOT}/{MANTIS} --scale full"}  # not the small one of the lab
+TRUE = {f"{MANTIS} --scale full": f"{ROOT}/{MANTIS} --scale full"}  # not the lab's small experiment
 WALK = "./py benchmarks/full_walk.py experiments/exp1529_mantis.py"
 TPU = "marin run tpu_slices.py --scale full --dry-run"
 CONTAINERS = (
@@ -78,7 +78,7 @@ ACCEPT = f"marin accept {SPLIT} 'as prose' --because 'ten words more change noth
 
 
 def no_store(lab: Lab) -> None:
-    """Nothing is made and nothing was edited."""
+    """Remove the store and all edits."""
     shutil.rmtree(lab.folder / "store", ignore_errors=True)
     unedit(lab)
 
@@ -152,7 +152,7 @@ def with_ladder(lab: Lab) -> None:
 
 
 def with_suite(lab: Lab) -> None:
-    """Of the text that the trainings of the lab read, one document is an item."""
+    """Make a suite. One of its items is a document that the lab's trainings read."""
     if not any(lab.folder.glob("store/train/*")):
         ended = lab.run(f"marin run {MANTIS} --backend inline")
         assert ended.code == 0, ended.said
@@ -170,7 +170,7 @@ def with_suite(lab: Lab) -> None:
 
 
 def with_topics(lab: Lab) -> None:
-    """The page reads /data/text: Python's reference, a file a page."""
+    """The page reads /data/text. Here it holds Python's reference, one file for each page."""
     write_topics(lab.folder / "topics")
     source = (ROOT / "docs/howto/inspect_batches.py").read_text()
     (lab.folder / "inspect_batches.py").write_text(source.replace("/data/text", str(lab.folder / "topics")))
@@ -183,7 +183,7 @@ def with_text(lab: Lab) -> None:
 
 
 def quicker(lab: Lab) -> None:
-    """Twenty steps, of text in files of every kind that the page names."""
+    """Train for twenty steps only, on text in files of every kind that the page names."""
     edit(lab.folder / "my_project/own_text.py", "REHEARSAL: 100", "REHEARSAL: 20")
     mixed(lab.folder / "text")
 
@@ -193,7 +193,7 @@ def fewer_arms(lab: Lab) -> None:
 
 
 def with_tokenizer(lab: Lab) -> None:
-    """The tokenizer that the first experiment trained, as a folder that came from elsewhere."""
+    """Offer the tokenizer that the first experiment trained as a folder from elsewhere."""
     (trained,) = (lab.folder / "store/train-tokenizer").iterdir()
     shutil.copytree(trained, lab.folder / "mine", ignore=shutil.ignore_patterns(".marin"))
     step = f"FolderTokenizer(path={str(lab.folder / 'mine')!r}, label='mine')"
@@ -443,7 +443,7 @@ def name(page: Path) -> str:
     return str(page.relative_to(ROOT)).removeprefix("docs/")
 
 
-# A project of one's own, in which trainings run; its pages one after the other, in one folder.
+# Pages about a user's own project, in which trainings run. The pages run one after the other in one folder.
 OF_A_PROJECT: dict[str, Page] = {
     "howto/own-text.md": Page(
         fills={
@@ -515,7 +515,7 @@ def test_what_is_said_of_a_page_is_about_a_command_on_it(page: str) -> None:
 
 @pytest.mark.parametrize("page", GIVEN)
 def test_what_runs_elsewhere_is_there(page: str) -> None:
-    """A test of a command of marin's has its subcommand among its words; a page that is named runs it."""
+    """The named test of a marin command holds the subcommand as a word, and a named page runs the command."""
     for text, (why, _) in EVERY[page].instead.items():
         name, rest = program_and_rest(text)
         words = re.findall(r"(?<!\S)[a-z]+\b", rest)[:2]
@@ -530,7 +530,7 @@ def test_what_runs_elsewhere_is_there(page: str) -> None:
 
 
 def quick(line: str) -> str:
-    """A run without Ray, which takes ten seconds to start and to end."""
+    """Return a run's command without Ray, because Ray takes ten seconds to start and to end."""
     runs = re.search(r"marin run |(?:\./py|python) \S*exp", line) and not re.search(
         "--(?:backend|address|dry-run)", line
     )
@@ -554,7 +554,7 @@ def runs_as_given(lab: Lab, page: Page, given: list[Command]) -> None:
 
 
 def is_printed(command: Command, ended: Ended, lab: Lab) -> None:
-    """A terminal, as the pages show one, leaves columns of a table out that a pipe gets."""
+    """Assert that the output holds each line of the page. A terminal shows fewer columns of a table than a pipe."""
     said = [skeleton(line, lab).split() for line in ended.said.splitlines()]
     for line in command.prints:
         shown = skeleton(line.removesuffix("…"), lab).split()
@@ -563,7 +563,7 @@ def is_printed(command: Command, ended: Ended, lab: Lab) -> None:
 
 
 def skeleton(line: str, lab: Lab) -> str:
-    """A line without what differs from run to run: places, digits, people."""
+    """Return a line without the parts that differ between runs: places, digits, people."""
     places = {"data": "/data/own", "../backup": "/mnt/backup/store", ".": "/home/ada/marin"}
     for place, shown in places.items():
         line = line.replace(str((lab.folder / place).resolve()), shown)
@@ -590,7 +590,7 @@ def test_the_commands_of_a_page_run(page: str, made: Lab, tmp_path: Path, reques
 @pytest.mark.slow
 @pytest.mark.timeout(2400)
 def test_the_commands_about_a_project_of_ones_own_run(made: Lab, tmp_path: Path) -> None:
-    """One store holds the outputs of all of them."""
+    """All these pages share one store."""
     lab = made.copied(tmp_path / "marin")
     lab.home = tmp_path / "home"
     lab.home.mkdir()

@@ -1,7 +1,7 @@
-"""Definitions of clusters, made from the hardware table, and checked against Ray's own schema.
+"""Test the definitions of clusters, made from the hardware table, against Ray's own schema.
 
-KubeRay's schema is in no package. What it requires and knows of what is written here is in REQUIRED and KNOWN, taken
-from its resource definitions of August 2026, against which all of it was checked once.
+KubeRay's schema is in no package. REQUIRED and KNOWN hold the fields that it requires and knows, as far as these
+definitions use them. They come from its resource definitions of August 2026. All definitions passed these once.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ def test_kuberay_takes_a_cluster_of_slices() -> None:
     amounts = pod["containers"][0]["resources"]
     assert amounts["limits"] == amounts["requests"]
     assert amounts["limits"]["google.com/tpu"] == "4"
-    # A pod that ends tells its training first, and neither itself nor Ray.
+    # A pod that ends first signals its training, and neither itself nor Ray.
     *_, stop = pod["containers"][0]["lifecycle"]["preStop"]["exec"]["command"]
     pattern = re.search(r"pkill -TERM -f '(\S+)' && sleep (\d+)", stop)
     assert pattern is not None

@@ -1,4 +1,4 @@
-"""Real text for filters: of this Python installation, and what may stand beside the checkout."""
+"""Real text for filters, from this Python installation and from folders that may stand beside the checkout."""
 
 from __future__ import annotations
 

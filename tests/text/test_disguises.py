@@ -1,4 +1,4 @@
-"""Copies in disguise are found, with where they stand and how they are written; clean text is not."""
+"""marin finds disguised copies, their places and their spelling, and flags no clean text."""
 
 import json
 import random
@@ -25,7 +25,7 @@ WORDS = [a + b + c for a in ("ka", "lo", "mi", "re", "su") for b in ("ver", "tal
 
 
 def problems(count: int, seed: int) -> list[Item]:
-    """Problems of some twenty words with four short choices, a tenth of the words the same in all."""
+    """Make problems of about twenty words with four short choices. All problems share a tenth of their words."""
     chance = random.Random(seed)
     made: list[Item] = []
     for number in range(count):

@@ -1,4 +1,4 @@
-"""Exact duplicates over shards and buckets: the same as one look at everything in order."""
+"""Exact duplicates found over shards and buckets equal the result of one pass over everything in order."""
 
 import re
 

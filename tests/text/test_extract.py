@@ -1,4 +1,4 @@
-"""Pages become text; broken input is refused with a reason and crashes nothing."""
+"""Test that pages become text. Broken input is refused with a reason and crashes nothing."""
 
 import gzip
 import io
@@ -141,7 +141,7 @@ def test_a_damaged_crawl_loses_one_page_and_says_so(unpacked: bool) -> None:
 
 
 class VisibleText(HTMLParser):
-    """What stands between tags, outside script, style and head: a slow reference."""
+    """A slow reference: the text between tags, outside script, style and head."""
 
     def __init__(self, html: str) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Real text against itself with one fault injected, and against itself as it is."""
+"""Compare real text with itself with one injected fault, and with itself unchanged."""
 
 import gzip
 import json

@@ -1,4 +1,4 @@
-"""The language of a text, on the Declaration of Human Rights and on short texts of each language."""
+"""Test language detection on the Declaration of Human Rights and on short texts of each language."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_the_codes_are_those_of_the_library() -> None:
         WrittenIn(())
 
 
-# As nltk calls them; those that resiliparse knows and that are one language there.
+# nltk's names of the languages that resiliparse knows and treats as one language.
 DECLARATIONS = {
     "eng": "en", "deu": "de", "fra": "fr", "spa": "es", "rus": "ru", "jpn": "ja", "por_PT": "pt", "ita": "it",
     "nld": "nl", "pol": "pl", "tur": "tr", "hun": "hu", "fin": "fi", "ell_monotonic": "el", "heb": "he", "kor": "ko",

@@ -151,7 +151,7 @@ def test_a_page_that_loses_all_its_text_is_told_from_one_that_has_none(extractor
 
 
 def test_pages_of_canvases_and_frames_are_told_from_lost_ones() -> None:
-    """Of MDN's examples most that come out empty draw on a canvas or frame something else; twelve lose their text."""
+    """Most of MDN's examples that come out empty draw on a canvas or frame another page. Twelve lose their text."""
     found = Counter[str]()
     for path in shared("mdn-html").rglob("*.html"):
         text = page_text(Page(path.name, path.read_bytes()), Extractor.RESILIPARSE, Content.MAIN)

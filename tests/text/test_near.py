@@ -1,4 +1,4 @@
-"""Near and exact duplicates against brute force over all pairs."""
+"""Test near and exact duplicates against brute force over all pairs."""
 
 import random
 
@@ -23,7 +23,7 @@ def shingles_of(text: str, n: int) -> set[tuple[str, ...]]:
 
 
 def brute_force(texts: list[str], rule: NearDuplicates) -> list[int | None]:
-    """The first earlier kept text that each copies, by real similarity with all of them."""
+    """Return the first earlier kept text that each text copies, by real similarity with all kept texts."""
     kept: dict[int, set[tuple[str, ...]]] = {}
     copies: list[int | None] = []
     for position, text in enumerate(texts):
@@ -65,7 +65,7 @@ def test_near_duplicates_agree_with_brute_force() -> None:
     for position, (copy, text) in enumerate(zip(near_duplicates(texts, rule), texts, strict=True)):
         if copy is not None:
             assert copy.of < position
-            assert found[copy.of] is None  # only copies of what stays: no closure
+            assert found[copy.of] is None  # only copies of kept texts: no closure
             mine, theirs = shingles_of(text, 5), shingles_of(texts[copy.of], 5)
             assert copy.jaccard == len(mine & theirs) / len(mine | theirs)
             assert copy.containment == len(mine & theirs) / len(mine)
@@ -102,7 +102,7 @@ def test_more_texts_than_a_chunk() -> None:
 
 
 def test_an_excerpt_of_an_earlier_text_goes() -> None:
-    """Much too unlike the whole text for MinHash."""
+    """An excerpt is much too unlike the whole text for MinHash."""
     chance = random.Random(11)
     texts = [" ".join(chance.choices(VOCABULARY, k=chance.randrange(600, 3000))) for _ in range(60)]
     lengths = [chance.randrange(100, 300) for _ in texts]
@@ -125,7 +125,7 @@ def test_what_is_in_all_texts_does_not_pair_all_of_them() -> None:
     chance = random.Random(12)
     footer = " ".join(chance.choices(VOCABULARY, k=200))
     texts = [" ".join(chance.choices(VOCABULARY, k=300)) + " " + footer for _ in range(150)]
-    texts += [" ".join(text.split()[:320]) for text in texts[100:120]]  # longer ones have all but a few words of these
+    texts += [" ".join(text.split()[:320]) for text in texts[100:120]]  # longer ones hold all but a few of their words
     rule = NearDuplicates()
     sets = [shingle_set(text, rule.words) for text in texts]
     held = keys(sets, np.arange(len(sets), dtype=np.uint64), rule)
@@ -138,7 +138,7 @@ def test_what_is_in_all_texts_does_not_pair_all_of_them() -> None:
 
 
 def test_only_the_first_of_a_pair_that_stays_counts() -> None:
-    """By shards: 1 copies 0; 2 copies 1, which goes, so that it stays; 3 copies 1 and 2; 4 copies 2 and 3."""
+    """Test by shards: 1 copies 0; 2 copies 1, which goes, so 2 stays; 3 copies 1 and 2; 4 copies 2 and 3."""
     nothing = [0, 0]
     held = [(1, 0), (2, 1), (3, 1), (3, 2), (4, 2), (4, 3)]
     copies = np.array([(later, earlier, nothing, 1.0, 1.0) for later, earlier in held], COPY)

@@ -1,4 +1,4 @@
-"""Overlap against a slow reference of word tuples; GSM8K in disguise where it is at hand."""
+"""Test overlap against a slow reference of word tuples, and on GSM8K in disguise if it is at hand."""
 
 import json
 import random
@@ -25,7 +25,7 @@ NEVER = 10_000  # words: no field has so many
 
 
 def slow(items: list[Item], rule: Overlap, text: str) -> Found:
-    """(item, part, hits), by sets of word tuples; nothing edited, nothing that is boilerplate throughout."""
+    """Return (item, part, hits) by sets of word tuples, without edited copies and without parts of pure boilerplate."""
 
     def words(said: str) -> list[str]:
         return WORD.findall(re.sub(r"<<[^<>\n]*>>", " ", said).lower())
@@ -194,7 +194,7 @@ def test_gsm8k_disguises_are_found(gsm8k: OverlapIndex, form: Callable[[Item], s
 
 
 def test_gsm8k_training_problems_are_not_hit(gsm8k: OverlapIndex) -> None:
-    """5 of 7473 when written; 4 of them differ from a test problem in names and numbers only."""
+    """5 of 7473 were hit at the time of writing. 4 of the 5 differ from a test problem only in names and numbers."""
     hit = [item.id for item in read_gsm8k("train") if gsm8k.find(lm_eval_form(item))]
     assert len(hit) <= 7, hit
 

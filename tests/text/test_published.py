@@ -1,4 +1,4 @@
-"""The published filters against datatrove's own, as shipped, on real text: the same decisions, and the same text."""
+"""The published filters agree with datatrove's shipped filters on real text: same decisions, same text."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CASES = {
 
 
 def theirs(name: str, text: str) -> str | None:
-    """The text that datatrove's filter keeps, None if it drops the document."""
+    """Return the text that datatrove's filter keeps, None if it drops the document."""
     from datatrove.data import Document
     from datatrove.pipeline import filters
 
@@ -39,7 +39,7 @@ def test_decides_as_datatrove_does(name: str, corpus: str) -> None:
     texts = [text[:6000] for text in real_texts(corpus)[::6]]
     expected = [theirs(name, text) for text in texts]
     assert [ours(name, text) for text in texts] == expected
-    if corpus == "peps":  # of which each filter keeps some
+    if corpus == "peps":  # each filter keeps some PEPs
         assert 0 < expected.count(None) < len(texts), "the texts do not try the filter"
 
 
@@ -59,7 +59,7 @@ def test_decides_as_datatrove_does(name: str, corpus: str) -> None:
 def test_odd_texts_too(name: str, text: str) -> None:
     try:
         expected = theirs(name, text)
-    except ZeroDivisionError:  # of a text without a word
+    except ZeroDivisionError:  # datatrove fails on a text without a word
         expected = None
     assert ours(name, text) == expected
 

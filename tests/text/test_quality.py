@@ -1,4 +1,4 @@
-"""Rules one by one; then Gopher, C4 and FineWeb rules against datatrove's on real text."""
+"""Test the rules one by one, then the Gopher, C4 and FineWeb rules against datatrove's on real text."""
 
 from __future__ import annotations
 
@@ -144,11 +144,11 @@ def test_ngrams_against_the_obvious(words: list[str], n: int) -> None:
     assert view.repeated_characters(n) == repeated
 
 
-# datatrove is the reference. Its filters get our words and sentences in place of spaCy's (which it
-# would load as a further dependency): compared are the rules. Intended differences:
-# - a word with no letter or digit is never "real" here; there "$" and "©" are;
-# - one occurrence makes no top n-gram here;
-# - citations ("[3]") are not cut out here, and curly brackets do not condemn a page.
+# datatrove is the reference. To compare only the rules, its filters get our words and sentences in place of
+# spaCy's, which it would load as a further dependency. Three differences are intended.
+# Here a word with no letter or digit is never "real"; in datatrove "$" and "©" are.
+# Here one occurrence makes no top n-gram.
+# Here citations ("[3]") stay in the text, and curly brackets do not condemn a page.
 
 
 SAME = {
@@ -225,7 +225,7 @@ def test_agrees_with_datatrove(
         answer = theirs.filter(Document(text=text, id="x"))
         expected = SAME[answer[1]] if isinstance(answer, tuple) else None
         found = ours.judge(text).reason
-        # C4 here calls a document whose last line went "empty", there it has too few sentences.
+        # Our C4 calls a document without any line left "empty"; datatrove's finds too few sentences.
         found = "too_few_sentences" if found == "empty" and filters is c4 else found
         if expected is not None and expected.startswith("top_") and occurs_once(text, int(expected[4])):
             continue
