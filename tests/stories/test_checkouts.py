@@ -19,7 +19,7 @@ WORDS_EDIT = ("MARK * times", "MARK * times * 2")
 
 @dataclass
 class Two:
-    """Two checkouts. A helper of ``other`` differs. The first driver of ``one`` is in its first step until the gate opens."""
+    """Two checkouts; a helper of ``other`` differs. The driver of ``one`` is in its first step until the gate opens."""
 
     one: Project
     other: Project
