@@ -190,7 +190,7 @@ def test_a_long_update_is_clipped_to_its_history() -> None:
 
 
 def moved(optimizer: Any, steps: int) -> list[list[Any]]:
-    """Return the updates of a small Llama's arrays, one list for each step. The random gradients are always the same."""
+    """Return the updates of a small Llama's arrays, one list for each step. The random gradients never change."""
     import jax
     import jax.numpy as jnp
     import numpy as np
