@@ -1,4 +1,4 @@
-"""Test what a run takes from another run's checkpoint, and its refusal if no array fits."""
+"""Test which weights a run takes from another run's checkpoint, and its refusal if no array fits."""
 
 from __future__ import annotations
 
