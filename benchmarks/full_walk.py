@@ -2,12 +2,12 @@
 
     ./py benchmarks/full_walk.py [experiments/exp1295_llama.py] [--keep FOLDER]
 
-The graph and the code path are those of ``--scale full``: only what docs/full-scale.md calls a smaller full plan is
-different (operators/shrunk.py). Where a lab has the hub, a bucket and TPU slices, here a local server speaks the
-hub's protocol, another one serves the listings, an emulator of Google's storage holds the store, and nodes of one Ray
-cluster on this machine say that they are hosts of slices, four JAX devices each. Once, the process of a second host is
-killed (kill -9). Prints the plan, the results, what is left to run then, and how long each operator took; ends with the
-exit code of the run.
+The walk has the graph and the code path of ``--scale full``, with the sizes of the smaller full plan that
+docs/full-scale.md describes (operators/shrunk.py). A lab has the hub, a bucket and TPU slices. Here a local server
+speaks the hub's protocol, another serves the listings, and an emulator of Google's storage holds the store. Nodes of
+one Ray cluster on this machine say that they are hosts of slices, with four JAX devices each. Once, the benchmark kills
+the process of a second host (kill -9). It prints the plan, the results, the steps that are then left to run, and the
+time of each operator. It ends with the exit code of the run.
 """
 
 # pyright: basic
@@ -104,7 +104,7 @@ def _environment(hub: SmallHub, folder: Path) -> dict[str, str]:
 
 
 def _run(file: Path, prefix: str) -> int:
-    """A driver of its own on a cluster that ends with this process; and what is left to run then."""
+    """Run the plan in a new driver, on a cluster that ends with this process; then print the steps left to run."""
     from tests.executor.test_gangs import SlicedCluster
 
     cluster = SlicedCluster()

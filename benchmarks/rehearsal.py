@@ -2,9 +2,9 @@
 
     ./py benchmarks/rehearsal.py [experiments/exp1529_mantis.py]
 
-Memory is the proportional set size of the command and all its descendants (Ray's included), summed, sampled
-five times a second; a stage's peak is the largest sum while one of its steps ran. Stages overlap, so their
-seconds do not add up to the whole.
+Memory is the summed proportional set size of the command and all its descendants (Ray's included), sampled five
+times a second. A stage's peak is the largest sum while one of its steps ran. Stages overlap, so their seconds do
+not add up to the whole.
 """
 
 from __future__ import annotations

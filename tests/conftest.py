@@ -28,7 +28,7 @@ from tests.support.servers import Kind, StoreServer, environment_set
 
 _TEMPORARY, _FAILED = pytest.StashKey[str](), pytest.StashKey[bool]()
 
-# Started in the background or by nohup, the tests would be deaf to these, and so would what they start.
+# In the background or under nohup, the tests and their child processes would ignore these signals.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
@@ -53,10 +53,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """One thread a training is faster for models so small, also beside other tests.
+    """Give each training one thread, which is faster for small models, also beside other tests.
 
-    Everything that tests and what they start put into the temporary folder goes with the run: what an earlier one left
-    there is not seen, and nothing of this one stays but what failed.
+    The run has its own temporary folder for the tests and their child processes. It sees no files of earlier runs,
+    and leaves its files only if a test failed.
     """
     os.environ.setdefault("XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false")
     if not hasattr(config, "workerinput"):
@@ -78,7 +78,7 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    """How to repeat what failed with random examples."""
+    """Print the command that repeats a failure with random examples."""
     seed = config.getoption("--hypothesis-seed")
     for report in terminalreporter.getreports("failed") if seed else ():
         terminalreporter.write_line(f"repeat it: ./check --stress --seed {seed} {report.nodeid!r}")
@@ -86,10 +86,10 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
 
 @pytest.fixture(scope="session", autouse=True)
 def _bytecode() -> None:
-    """What tests start keeps the bytecode of what it imports: a Ray that compiles its own takes 40 s of a core, not 11.
+    """Let child processes keep the bytecode of their imports: a Ray that compiles its own takes 40 s of a core, not 11.
 
-    But none of what tests write: they edit files again within a second, which Python does not notice. A file stands
-    where its folder would be.
+    They keep no bytecode of files that tests write, because tests edit a file twice within a second, which Python does
+    not notice. A file stands in the place of the bytecode folder for these.
     """
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     prefix = os.environ.setdefault("PYTHONPYCACHEPREFIX", str(Path(sys.prefix, "bytecode")))
@@ -98,7 +98,7 @@ def _bytecode() -> None:
     place.touch()
 
 
-# Files that take longest, longest first. Those of the slow part use no JAX in their own process, or start with it.
+# Files that take longest, longest first. Files of the slow part use no JAX in their own process, or start with JAX.
 LONGEST = (
     *("test_two_promises.py", "test_rehearsal.py", "test_gangs.py", "test_crashes.py", "test_commands.py"),
     *("test_microanneal_command.py", "test_ray.py", "test_preempted.py", "test_objects.py", "test_ray_errors.py"),
@@ -108,8 +108,10 @@ LONGEST = (
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Marks what is not of the check, and puts what takes longest first, so that no process works on alone at the end;
-    but what starts Ray or forks before what gives a process JAX, which has threads."""
+    """Mark the tests outside the check, and put the longest tests first, so that no process works alone at the end.
+
+    Tests that start Ray or fork come before tests that bring JAX into a process, because JAX has threads.
+    """
     for item in items:
         if (belongs := part(item.nodeid, is_slow=item.get_closest_marker(SLOW) is not None)) != CHECK:
             item.add_marker(belongs)
@@ -126,7 +128,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if (seed := config.getoption("--order")) is not None:
         draw = random.Random(seed)
         files = {path: draw.random() for path in dict.fromkeys(item.path for item in items)}
-        # File by file: what the tests of one share would else be made again for each.
+        # Keep files together: otherwise each test would make again the fixtures that a file's tests share.
         items.sort(key=lambda item: (files[item.path], draw.random()))
 
 
@@ -161,7 +163,7 @@ def _obedient(server: StoreServer) -> StoreServer:
 
 @pytest.fixture(params=["gs", "s3"])
 def server(request: pytest.FixtureRequest) -> Iterator[StoreServer]:
-    """A store's server that does what it is told; it is told nothing at first."""
+    """A store's server that follows rules; at first it has none."""
     held = _obedient(request.getfixturevalue(f"_{request.param}"))
     yield held
     held.obey()
@@ -220,6 +222,6 @@ def drivers() -> Iterator[Drivers]:
 
 @pytest.fixture(scope="session")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RayCluster]:
-    """Of two CPUs, with a token and a dashboard."""
+    """A Ray cluster of two CPUs, with a token and a dashboard."""
     with ray_cluster(tmp_path_factory.mktemp("cluster")) as running:
         yield running

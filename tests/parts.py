@@ -1,8 +1,8 @@
-"""Which of the three parts of the check a test belongs to: the first rule that matches its id, or its own mark.
+"""Put each test into one of the three parts of the check: by the first rule that matches its id, or by its own mark.
 
-CHECK proves every promise of the README once, in about five minutes. SLOW has what trains, starts Ray or a browser,
-makes projects and wheels, compares with other libraries, and further kinds of store. STRESS has what races, kills, cuts
-the power or fails at random.
+CHECK proves every promise of the README once, in about five minutes. SLOW has tests that train, start Ray or a browser,
+make projects and wheels, compare with other libraries, or use further kinds of store. STRESS has tests that race, kill,
+cut the power or fail at random.
 """
 
 from __future__ import annotations
@@ -75,5 +75,5 @@ _COMPILED = [(re.compile(pattern), part) for pattern, part in RULES]
 
 
 def part(test: str, *, is_slow: bool = False) -> str:
-    """Of a test by its id, ``tests/store/test_ends.py::test_…[gs]``. is_slow: it is marked so where it stands."""
+    """Return the part of a test by its id, ``tests/store/test_ends.py::test_…[gs]``. is_slow: its own mark is SLOW."""
     return next((part for pattern, part in _COMPILED if pattern.search(test)), SLOW if is_slow else CHECK)

@@ -62,8 +62,10 @@ MODULES = {".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix("
 
 
 def imported(tree: ast.AST, module: str, *, top_only: bool = False) -> Iterator[str]:
-    """Full names of what a module imports, also inside functions unless top_only; ``from a import b`` gives a.b
-    where that is a module, else a."""
+    """Yield the full names that a module imports, also inside functions unless top_only.
+
+    ``from a import b`` gives a.b if a.b is a module, else a.
+    """
     for node in top_level(tree) if top_only else ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from (name.name for name in node.names)
@@ -94,13 +96,13 @@ def in_library(module: str) -> bool:
 
 
 def place(module: str) -> int:
-    """In the chain; -1 for what belongs to no package of it."""
+    """Return the module's place in the chain, or -1 if no package of the chain holds the module."""
     parts = module.split(".")
     return CHAIN.index(parts[1]) if parts[0] == "marin" and len(parts) > 1 and parts[1] in CHAIN else -1
 
 
 def import_faults(module: str, tree: ast.Module) -> list[str]:
-    """What this module imports and may not."""
+    """List the forbidden imports of this module."""
     faults: list[str] = []
     for name in imported(tree, module):
         top = name.split(".")[0]
@@ -216,7 +218,7 @@ def test_an_experiment_is_short(experiment: str) -> None:
 
 
 def test_importing_an_experiment_is_light() -> None:
-    """All of them in one process: the first one that brings something heavy is named."""
+    """One process imports all experiments; the failure names the first that imports a heavy package."""
     heavy = sorted(HEAVY | {"fsspec", "jinja2", "networkx", "numpy"})
     said = fresh(
         f"""

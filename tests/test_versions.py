@@ -21,7 +21,7 @@ def constraints() -> dict[str, str]:
 
 
 def test_every_package_that_is_installed_is_of_that_version() -> None:
-    """./py installs them; ./py --upgrade writes the file anew."""
+    """./py installs these versions; ./py --upgrade rewrites the file."""
     exact = constraints()
     held = {canonicalize_name(each.metadata["Name"]): each.version for each in metadata.distributions()}
     assert {name: held[name] for name in exact.keys() & held.keys()} == {

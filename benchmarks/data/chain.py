@@ -2,11 +2,12 @@
 
     ./py benchmarks/data/chain.py FOLDER [--megabytes 200] [--peers-megabytes 200]
 
-FOLDER: files of text (.txt, .txt.gz), of which as many as give that many megabytes are taken in an order by seed. The
-RFCs are such text, 830 MB: the Debian packages doc-rfc-*; paragraphs become lines. Each stage reads all of it, so that
-none gains by what another drops: reading, filters (PROSE, and the published ones: Gopher repetition and quality, C4
-without its line rule, FineWeb), exact and near duplicates, decontamination against GSM8K and HumanEval, GPT-2's
-tokenizer. A process a stage, one core each: MB for each CPU second, its start included, and the most memory it took.
+FOLDER: files of text (.txt, .txt.gz). The benchmark takes files in an order by seed until they reach that many
+megabytes. The RFCs are a good text, 830 MB: the Debian packages doc-rfc-*; paragraphs become lines. Each stage reads
+the whole text, so no stage gains by another's drops: reading, filters, exact and near duplicates, decontamination
+against GSM8K and HumanEval, GPT-2's tokenizer. The filters are PROSE and the published ones: Gopher repetition and
+quality, C4 without its line rule, FineWeb. Each stage has a process of its own on one core. The table has MB for each
+CPU second, the process's start included, and the peak memory.
 """
 
 from __future__ import annotations
@@ -127,7 +128,7 @@ def unwrapped(text: str) -> str:
 
 
 def run(command: list[str], folder: Path) -> Took:
-    """Waits for a process and what it started."""
+    """Run a command to its end, and measure the process and its children."""
     settings = {"PYTHONPATH": str(ROOT), "TOKENIZERS_PARALLELISM": "false", "RAYON_NUM_THREADS": "1"}
     with (folder / "log.txt").open("wb") as log:
         process = subprocess.Popen(command, stdout=log, stderr=log, env={**os.environ, **settings})

@@ -163,7 +163,7 @@ def told(table: dict[str, Any]) -> None:
 
 
 def revision_measured(revision: str, given: list[str]) -> dict[str, Any]:
-    """What this script measures with the search of another revision, and today's readers of suites."""
+    """Run this script with the search of another revision and today's readers of suites; return its measurements."""
     with tempfile.TemporaryDirectory() as folder:
         archive = subprocess.run(["git", "archive", revision, "marin/text"], cwd=ROOT, check=True, capture_output=True)
         subprocess.run(["cp", "-r", str(ROOT / "marin"), folder], check=True)

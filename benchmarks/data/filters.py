@@ -1,7 +1,8 @@
 """The published filters against datatrove's: equal decisions, and MB a CPU second: ``./py benchmarks/data/filters.py``.
 
 Text: the PEPs and RFCs in ../shared/data, or the folder of JSON lines (gzip, field ``text``) that is given.
-datatrove takes every twentieth document for its speed, and all of the others with --all for the agreement.
+datatrove judges every twentieth document, which is enough for its speed. --all lets it judge every document, for the
+agreement.
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 
     ./py benchmarks/data/near_copies.py [FOLDER] [--originals 320] [--peer] [--memory 5 20 80 [--bucket-keys N]]
 
-Originals are documents of ../shared/data, or of a folder of JSON lines (gzip, field ``text``). Of each there are edited
-versions, from one word in a thousand to one in eight, and of some an excerpt. What is a copy is said by sets of five
-words, compared as they are. --peer runs datatrove's MinHash (14 bands of 8) on them, too. --memory runs NearDedup, each
+Originals are documents of ../shared/data, or of a folder of JSON lines (gzip, field ``text``). Each original has edited
+versions, from one word in a thousand to one in eight, and some have an excerpt. The truth comes from exact comparison
+of sets of five words. --peer also runs datatrove's MinHash (14 bands of 8) on the copies. --memory runs NearDedup, each
 time in a process of its own, over so many MB of text without copies, in shards of 5 MB.
 """
 
@@ -117,7 +117,7 @@ def labelled(folder: Path, most: int) -> Labelled:
 
 
 def dedup(documents: Documents, folder: str) -> tuple[Documents, float]:
-    """What stays, and CPU seconds."""
+    """Run NearDedup; return the documents that stay, and CPU seconds."""
     step = NearDedup(documents=Input(), max_removed=1.0)
     here: Any = Here(Directory(f"{folder}/out"), Directory(f"{folder}/state"), documents)
     began = time.process_time()
@@ -217,7 +217,7 @@ def memory(folder: Path, megabytes: int, bucket_keys: int) -> None:
 
 
 def alone(below: str, documents: int, size: int, shards: int, bucket_keys: int) -> None:
-    """What NearDedup adds to the memory of this process."""
+    """Print the memory that NearDedup adds to this process."""
     near_copies.BUCKET_KEYS = bucket_keys
     made: Any = Documents(documents=documents, bytes=size, shards=shards)
     before = resident("VmRSS")
@@ -231,7 +231,7 @@ def alone(below: str, documents: int, size: int, shards: int, bucket_keys: int) 
 
 
 def resident(kind: str) -> float:
-    """MB. (The peak that getrusage tells begins with that of the process that started this one.)"""
+    """Return resident memory in MB. (The peak of getrusage starts at the parent process's peak.)"""
     [kilobytes] = re.findall(rf"{kind}:\s*(\d+)", Path("/proc/self/status").read_text())
     return int(kilobytes) / 1e3
 

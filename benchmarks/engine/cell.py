@@ -35,7 +35,7 @@ class Sample:
 
 
 def samples(tool: Tool, bin_folder: Path, steps: int, folder: Path, timeout: float) -> Iterator[Sample]:
-    """Every phase in turn; nothing after the first that fails. The folder is made anew."""
+    """Run every phase in turn in a fresh folder; stop after the first phase that fails."""
     shutil.rmtree(folder, ignore_errors=True)
     (folder / "home").mkdir(parents=True)
     (folder / dag.SEED).write_text(dag.SEED_VALUE)
@@ -95,7 +95,7 @@ def _answer(tool: Tool, steps: int, folder: Path, done: Measured) -> str:
 
 
 def _answer_of_store(steps: int, folder: Path) -> str:
-    """What this project's store holds for the last layer."""
+    """Return the answer from the values of the last layer in this project's store."""
     from marin.store.inventory import Inventory
     from marin.store.store import open_store
 
@@ -114,7 +114,7 @@ def _fill(text: str, bin_folder: Path, steps: int, folder: Path) -> str:
 
 
 def _environment(tool: Tool, bin_folder: Path, steps: int, folder: Path) -> Mapping[str, str]:
-    """This process's own without what would leak between tools, and what the tool asks for."""
+    """Return this process's environment without variables that could affect another tool, plus the tool's own."""
     kept = {
         name: held
         for name, held in os.environ.items()

@@ -2,7 +2,7 @@
 
     ./py benchmarks/engine/growth.py [--sizes 1000,3000,10000,30000,100000] [--repeats 1]
 
-A process that does nothing but start is subtracted, so that what is left can be divided by the steps.
+The time of a process that only starts is subtracted; dividing the rest by the steps gives the cost of one step.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from benchmarks.engine.environments import environment
 from benchmarks.engine.report import wide_console
 from benchmarks.engine.tools import TOOLS, Phase
 
-SMALLEST = 10  # steps: what a process costs before its steps do
+SMALLEST = 10  # steps: the cost of a process with almost no steps
 PHASES = (Phase.COLD, Phase.CACHED, Phase.PLAN)
 
 

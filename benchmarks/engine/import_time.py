@@ -1,4 +1,4 @@
-"""What starting costs: whole processes that import, build or plan an experiment, or do nothing.
+"""Measure the cost of starting: whole processes that import, build or plan an experiment, or do nothing.
 
 ./py benchmarks/engine/import_time.py [--repeats 15]
 """

@@ -1,8 +1,8 @@
-"""What the commands that look at a whole store cost, by the number of its outputs: CPU seconds of the whole process.
+"""Measure the commands that list a whole store, by its number of outputs: CPU seconds of the whole process.
 
     ./py -m benchmarks.engine.listing [--outputs 100000] [--scratch FOLDER]
 
-The store is made of records alone, as a run of that many steps would leave them: ``ls`` opens nothing else.
+The store has only records, as a run of that many steps leaves them, because ``ls`` opens nothing else.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ import psutil
 
 FIRST_SAMPLES = 0.005  # seconds between looks at the tree, at first: the quickest tools live for ten milliseconds
 SAMPLES = 0.1
-GRACE = 10.0  # seconds that what was killed may take to go
+GRACE = 10.0  # seconds that killed processes may take to end
 
 
 class Ending(StrEnum):
@@ -80,7 +80,7 @@ class _Tree:
 def measured(
     command: Sequence[str], folder: Path, environment: Mapping[str, str], timeout: float, log: Path
 ) -> Measured:
-    """Run a command in a folder; its output goes to ``log``. What it leaves running is killed."""
+    """Run a command in a folder, with its output in ``log``. Kill every process that it leaves running."""
     ended = threading.Event()
     with log.open("ab") as handle:
         used = _children_cpu()

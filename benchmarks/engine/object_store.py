@@ -2,9 +2,9 @@
 
     ./py -m benchmarks.engine.object_store [--sizes 1000,10000] [--delay 0.02] [--repeats 3]
 
-The records are those of a real cold run on local disk, put into the store as they are. Planned are whole processes
-(Python's start included): first where every record must be read alone, then with the packs that a run leaves. The
-client is the real one, the server quick_s3.py on this machine.
+The records come from a real cold run on local disk, and are copied into the store unchanged. The times are of whole
+processes that plan (Python's start included): first with every record read alone, then with the packs that a run
+leaves. The client is the real one, the server quick_s3.py on this machine.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def built(steps: int, scratch: Path) -> Path:
 
 
 def put(local: Path, store: Store) -> None:
-    """What a plan reads of a store, into another one."""
+    """Copy the files that a plan reads from one store into another."""
 
     def copy(path: Path) -> None:
         content = path.read_bytes()

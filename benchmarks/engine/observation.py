@@ -1,4 +1,4 @@
-"""What observing costs: 1,000 trivial steps from nothing, with what they read and run observed and without.
+"""Measure the cost of observation: 1,000 trivial steps from nothing, with their reads and code observed and without.
 
     ./py -m benchmarks.engine.observation [STEPS [REPEATS]]
 

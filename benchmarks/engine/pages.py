@@ -1,4 +1,4 @@
-"""How long the page of an experiment takes to write, and how many bytes it has: sources, each cleaned in four steps.
+"""Measure the page of an experiment: seconds to write it, and its bytes. Each source is cleaned in four steps.
 
 ./py -m benchmarks.engine.pages 1000 10000
 """

@@ -1,7 +1,7 @@
-"""As much of S3 as a store needs, in memory: a server that is slow only as it is told.
+"""Serve the part of S3 that a store needs, in memory, with a given delay and no other slowness.
 
-The emulator of the tests does far more, and takes a quarter of a second for a page of a listing once it holds 20,000
-objects; a plan's time over it is the emulator's.
+The emulator of the tests does far more. Once it holds 20,000 objects, it takes a quarter of a second for a page of a
+listing, so the emulator alone would determine a plan's time.
 
     python -m benchmarks.engine.quick_s3        prints the port that it listens on
 """
@@ -96,7 +96,7 @@ class QuickS3:
         return answer(200, f"<ListBucketResult>{''.join(said)}</ListBucketResult>")
 
     async def control(self, request: web.Request) -> web.Response:
-        """PUT: the delay from now on, and a fresh count. GET: what was counted."""
+        """PUT: the delay from now on, and a fresh count. GET: the counts."""
         if request.method == "PUT":
             self.delay, self.calls = float(await request.text()), Counter()
         return web.json_response(self.calls)

@@ -15,7 +15,7 @@ from benchmarks.engine.cell import Sample
 from benchmarks.engine.tools import TOOLS, Phase
 
 WIDTH = 140  # of a table that goes to a file
-FLOOR, ON_RAY = "ninja", "ray-tasks"  # what the others are compared with
+FLOOR, ON_RAY = "ninja", "ray-tasks"  # the tables compare the other tools with these
 
 
 @dataclass(frozen=True)

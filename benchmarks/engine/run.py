@@ -2,10 +2,10 @@
 
     ./py benchmarks/engine/run.py --peers ninja,doit,marin --sizes 100,1000 --repeats 3 --out results.json
 
-Repeats are interleaved over the tools, so that what disturbs the machine disturbs all alike. Each cell gets a fresh
-folder, is run cold, then cached, then planned, and is checked: it must have run every step cold and none after that,
-and give the right answer. Folders stay until the end: on ext4 without a journal, making files is slow for minutes after
-many were deleted. Tools are installed on first use, each in its own environment.
+Repeats are interleaved over the tools, so that a disturbance of the machine affects all tools alike. Each cell gets a
+fresh folder, and is run cold, then cached, then planned. A check then demands that it ran every step cold and none
+after that, and gave the right answer. Folders stay until the end: on ext4 without a journal, making files is slow for
+minutes after many were deleted. Tools are installed on first use, each in its own environment.
 """
 
 from __future__ import annotations

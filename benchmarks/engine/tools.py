@@ -8,7 +8,7 @@ from enum import StrEnum
 
 
 class Answer(StrEnum):
-    """Where the values of the last layer are found: files of the folder, printed by the program, or our store."""
+    """The place of the last layer's values: files of the folder, the program's output, or our store."""
 
     FILES = "files"
     PRINTED = "printed"
@@ -26,10 +26,12 @@ class Phase(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Tool:
-    """requires: pinned; empty for this project's own environment. commands: argument lists of the timed phases.
+    """A tool that is compared. requires: pinned packages; empty for this project's own environment.
 
-    In commands and variables: {bin} the environment's programs, {peers} the folder of the programs below, {folder} the
-    cell's own folder (the working directory), {steps}, {jobs} processors. environment: where it shares another's.
+    prepare, cold, cached, plan: argument lists of the commands. Commands and variables may name {bin}, {peers},
+    {folder}, {steps} and {jobs}. {bin} is the folder of the environment's programs, {peers} the folder of the programs
+    below, {folder} the cell's own folder (the working directory), {jobs} the number of processors. environment: the
+    tool whose environment this tool shares.
     """
 
     name: str

@@ -2,10 +2,10 @@
 
     MARIN_TORCH_PYTHON=/path/to/python ./py benchmarks/evaluation/against_hf.py [ITEMS]
 
-A Qwen3 of 1.6 million random parameters on this CPU; generated items in the form of GSM8K (3 examples before each, 256
-tokens of answer) and four times as many of ARC (10 examples, four choices). The Python needs torch, transformers and
-lm-eval. marin's seconds are given with and without the time that programs take to compile; beside each the seconds of
-processors, which other work on the machine changes less.
+The model is a Qwen3 of 1.6 million random parameters on this CPU. The items are generated: in the form of GSM8K (3
+examples before each, 256 tokens of answer), and four times as many in the form of ARC (10 examples, four choices). The
+Python needs torch, transformers and lm-eval. marin's seconds are given with and without compile time. Beside each are
+the processor seconds, which other work on the machine changes less.
 """
 
 # pyright: basic

@@ -1,4 +1,4 @@
-"""How often a microannealing adopts a candidate that changes nothing, and finds one that does.
+"""Count how often a microannealing adopts a candidate that changes nothing, and one that is better.
 
     ./py benchmarks/evaluation/false_adoptions.py [REPETITIONS]
 

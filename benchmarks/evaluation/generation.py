@@ -62,7 +62,7 @@ def main(items: int, most: int) -> None:
         logits = weights(haliax.named(tokens, ("batch", "position")), AttentionMask.causal())
         return logits.rearrange(("batch", "position", "vocab")).array.astype(jnp.float32).argmax(-1)
 
-    few = max(2, most // 16)  # passes take the same time each, so a sixteenth of them says what all would
+    few = max(2, most // 16)  # passes take equal times, so a sixteenth predicts the whole
     whole(1), cached()
     began = time.perf_counter()
     ours = cached()

@@ -1,9 +1,9 @@
 """Seconds for a task as large as MMLU on this machine: ``./py benchmarks/evaluation/mmlu.py [PARTS]``.
 
 lm-evaluation-harness' own ``mmlu``, five examples before each item, over generated questions in its form: 14,042 in 57
-subjects. Questions are built and answers scored of all; answered are as many parts of 256 items as are said (4), as
-tasks of the cluster would, one after the other in this process, and the other parts' answers are made up. The model is
-against_hf.py's, 1.6 million random parameters; beside the seconds stand those of processors.
+subjects. The benchmark builds all questions and scores all answers. The model answers PARTS parts of 256 items (4 by
+default), as tasks of a cluster do, but one after the other in this process. The other parts' answers are made up. The
+model is against_hf.py's, with 1.6 million random parameters. Beside the seconds are the processor seconds.
 """
 
 # pyright: basic

@@ -98,7 +98,7 @@ class Check:
         return self.spec(name, **{**shape, **kind, "optimizer": Adam(peak_lr=1e-3, max_grad_norm=1.0), **changes})
 
     def train(self, spec: TrainingSpec, *, cpu: bool = False, **environment: str) -> list[dict[str, Any]]:
-        """The rows of a run in a process of its own. What it took goes to standard error."""
+        """Train in a process of its own and return the metrics rows. The time goes to standard error."""
         log, began, name = Path(spec.state).parent / "training.log", time.monotonic(), Path(spec.state).parent.name
         timers: list[threading.Timer] = []
 

@@ -1,9 +1,9 @@
-"""How long a checkpoint holds up the steps of a training, and what it costs to hand it over.
+"""Measure how long a checkpoint holds up a training, and the cost of handing it over.
 
     ./py benchmarks/training/checkpoint_stall.py            (about 25 M parameters, 16 bytes each)
 
-A save comes after the row of its step, so what it holds up is in the seconds of the next step, and what its writing
-takes from the processor in those of the one after. ``complete_after`` is what a save that waited would have cost.
+A save comes after the row of its step. The pause is therefore in the seconds of the next step, and the load of writing
+in the step after next. ``complete_after`` is the cost of a save that waits.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def measure(folder: Path, given: argparse.Namespace) -> dict[str, object]:
     rows = read_metrics(Directory(spec.state))
     steps = {row["step"]: row["seconds"] for row in rows if row["step"] >= 2}
     paused = {row["step"]: row["paused_seconds"] for row in rows if row["step"] % given.every == 0 and row["step"]}
-    # A save comes after the row of its step: what it holds up is in the row of the next one.
+    # A save comes after the row of its step, so its pause is in the row of the next step.
     saved = [steps[step] for step in steps if step % given.every == 0 and step]
     usual = [steps[step] for step in steps if step % given.every > 1]
     after = [steps[step] for step in steps if step % given.every == 1]

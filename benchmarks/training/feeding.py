@@ -1,11 +1,11 @@
-"""How quickly a token store feeds a training, beside Levanter's own cache with the same documents.
+"""Measure how quickly a token store feeds a training, beside Levanter's own cache of the same documents.
 
     ./py benchmarks/training/feeding.py [MILLION_TOKENS]
 
-Both give batches of 64 random sequences of 1,024 tokens, as the examples that Levanter's trainer takes, on this
-machine's disk with warm pages: ours as a training reads them, Levanter's through its DataLoader with a Feistel
-permutation and with its block shuffle, which reads neighbours together. Documents have 20 to 2,000 tokens. Tokens a
-second, and the CPU seconds of a million tokens.
+Both give batches of 64 random sequences of 1,024 tokens, as examples for Levanter's trainer, from this machine's disk
+with warm pages. Ours are read as a training reads them. Levanter's go through its DataLoader, once with a Feistel
+permutation and once with its block shuffle, which reads neighbours together. Documents have 20 to 2,000 tokens. Tokens
+a second, and the CPU seconds of a million tokens.
 """
 
 # pyright: basic

@@ -2,9 +2,9 @@
 
     ./py benchmarks/training/first_step.py [REPEATS]
 
-An experiment whose tokens are made already trains a Llama of about a million parameters, in this process and on Ray;
-beside them Levanter's Trainer alone, in a process of its own, on the same model. Cold: no compiled programs are kept
-yet. Warm: those of the run before are. The operating system has read the libraries before.
+An experiment whose tokens already exist trains a Llama of about a million parameters, in this process and on Ray.
+Beside it, Levanter's Trainer alone trains the same model in a process of its own. Cold: the cache has no compiled
+programs. Warm: it has the programs of the run before. The operating system has read the libraries before.
 """
 
 # pyright: basic
@@ -102,7 +102,7 @@ def run(folder: Path, *options: str) -> None:
 
 
 def first_step(folder: Path, *way: str) -> float:
-    """Of a training that there was not yet."""
+    """Return the seconds to the first step of a new training."""
     before = time.time()
     run(folder, *way, "--set", f"run.seed={time.time_ns() % 10**9}")
     metrics = max(folder.glob("store/**/metrics.jsonl"), key=lambda path: path.stat().st_mtime)

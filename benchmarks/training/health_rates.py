@@ -1,4 +1,4 @@
-"""How often the detectors of ``marin status --health`` are right on curves whose truth is known.
+"""Count how often the detectors of ``marin status --health`` are right on curves whose truth is known.
 
     ./py benchmarks/training/health_rates.py [RUNS]
 

@@ -1,9 +1,9 @@
-"""How much memory and time it takes to read published weights, beside the largest shard.
+"""Measure the memory and time to read published weights, beside the size of the largest shard.
 
     ./py benchmarks/training/import_memory.py [SHARDS]
 
-Writes a Llama of random bfloat16 weights (26 M parameters a layer, a layer a shard, 4 by default) into a temporary
-folder, reads it as FolderModel does, and prints how far memory rises above that of the imported libraries.
+The benchmark writes a Llama of random bfloat16 weights (26 M parameters a layer, a layer a shard, 4 by default) into a
+temporary folder and reads it as FolderModel does. It prints how far memory rises above the imported libraries alone.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""What the retrospectives teach, at small scale: each with a control, over several seeds, or that it does not show.
+"""Test the lessons of the retrospectives at small scale, each with a control, over several seeds.
 
     ./py benchmarks/training/lessons.py [SEEDS]
 
 A Llama of two layers learns arithmetic sequences for 300 steps; a run takes some ten seconds on one core. The effect is
-the difference between two runs of the same seed that differ in one thing; it shows where the 95 % interval over seeds
-(Student's t) leaves out 0.
+the difference between two runs of the same seed that differ in one thing. A lesson shows if the 95 % interval over
+seeds (Student's t) leaves out 0; otherwise the table says that it does not show.
 """
 
 # pyright: basic

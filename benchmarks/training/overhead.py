@@ -1,10 +1,10 @@
-"""What our trainer costs on top of a bare Levanter run, and what looking at the weights and at held-out text costs.
+"""Measure the cost of our trainer on top of a bare Levanter run, and of watching the weights and held-out text.
 
     ./py benchmarks/training/overhead.py [STEPS]
 
-Steps of about 40 ms and of about 500 ms on two quiet cores, the same model, optimizer and batches: Levanter's Trainer
-alone on one batch in memory; our trainer; our trainer with a Watch every 20 steps. Medians of the steps after the first
-twenty, and the share of the whole time that looking took.
+Steps take about 40 ms or about 500 ms on two quiet cores. Three runs have the same model, optimizer and batches:
+Levanter's Trainer alone on one batch in memory; our trainer; our trainer with a Watch every 20 steps. The table has
+medians of the steps after the first twenty, and the Watch's share of the whole time.
 """
 
 # pyright: basic
@@ -67,7 +67,7 @@ def ours(spec: TrainingSpec, folder: Path) -> list[dict[str, Any]]:
 
 
 def bare(spec: TrainingSpec, folder: Path, environment: dict[str, str] | None = None) -> tuple[float, float]:
-    """Of Levanter's Trainer in a process of its own: median seconds of a step, and until the first one was done."""
+    """Run Levanter's Trainer in a new process; return median seconds of a step, and seconds until the first is done."""
     (folder / "spec.json").write_text(to_json(spec))
     before = time.time()
     done = subprocess.run(

@@ -1,4 +1,4 @@
-"""The harness measures what it says: right answers, every step once, and nothing that only looks quick."""
+"""Test that the benchmark is honest: right answers, every step once, and no tool that only looks quick."""
 
 import itertools
 import json

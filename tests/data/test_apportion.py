@@ -55,7 +55,7 @@ def test_draws_until_is_the_first_prefix_that_has_them(weights: list[float], cou
 def test_a_shift_adds_one_draw_at_a_time_and_ends_with_the_second(
     first: list[float], second: list[float], length: int, n: int
 ):
-    """Over different sources, so that those of the first are drawn ever less and then never again."""
+    """The two mixtures have different sources, so the draws of the first one's sources fall and then end."""
     places = range(len(first)), range(len(first), len(first) + len(second))
     shift = Shift((Apportionment(first), places[0]), (Apportionment(second), places[1]), length=length)
     now, then = shift.counts(n), shift.counts(n + 1)

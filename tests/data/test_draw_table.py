@@ -1,4 +1,4 @@
-"""The planner's table: what a run will draw, before there is a token, against what its order draws in the end."""
+"""Test the planner's table of a run's draws, made before there is a token, against the draws of the run's order."""
 
 import pytest
 from hypothesis import given, settings
@@ -24,7 +24,7 @@ def table(
 @settings(max_examples=60, deadline=None)
 @given(st.integers(0, 12), st.integers(1, 30), st.integers(1, 40), st.booleans())
 def test_the_table_is_what_the_order_draws(first: int, steps: int, block: int, evenly: bool):
-    """Exact where stages end with a block, within one block elsewhere; the gates never refuse what the run allows."""
+    """The table is exact if stages end with a block, else within one block; gates refuse no run that would work."""
     cooldown = Interpolation(COOLDOWN, steps=3) if evenly else COOLDOWN
     stages, end = Stages({0: PRETRAINING, 8: cooldown}), first + steps
     made = table(stages, first, end, block)

@@ -79,7 +79,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Lab:
 
 
 def store(documents: Ids, *, vocabulary: int = VOCABULARY, tokenizer: str = "t") -> TokenStore:
-    """In memory, without what a store refuses when it is written."""
+    """Make a token store in memory, without the checks that refuse faults in writing."""
     offsets = np.concatenate(([0], np.cumsum([len(ids) for ids in documents])))
     tokens = np.concatenate(documents).astype(np.int64)
     meta = StoreMeta(

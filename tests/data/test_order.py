@@ -139,7 +139,7 @@ def test_the_order_of_writing_and_the_process_change_nothing():
 
 
 def test_a_pinned_batch():
-    """What a seed means: every trained checkpoint depends on it."""
+    """Every trained checkpoint depends on the meaning of its seed."""
     order = DataOrder(Stages({0: PRETRAINING, 5: COOLDOWN}), LENGTHS, BATCH, Shuffle.FEISTEL, 0, 8)
     assert named(order, range(BATCH.sequences_before(7), BATCH.sequences_before(10))) == [
         ("web", 74),

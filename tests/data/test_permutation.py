@@ -68,7 +68,7 @@ def test_linear_is_the_formula_up_to_the_longest_store(length: int, seed: int, i
 
 
 def test_the_stride_is_drawn_from_all_that_are_coprime():
-    """Of [1, 12) only 1, 5, 7, 11 are coprime to 12; the draw is uniform over them (chi-square, 3 dof, p > 1e-4)."""
+    """Only 1, 5, 7, 11 in [1, 12) are coprime to 12; the draw is uniform over these (chi-square, 3 dof, p > 1e-4)."""
     drawn = [draw_linear(12, seed).a for seed in range(4000)]
     counts = np.array([drawn.count(a) for a in (1, 5, 7, 11)])
     assert counts.sum() == 4000
@@ -107,7 +107,7 @@ def test_key_material_is_kept_apart():
 
 
 def test_pinned_parameters():
-    """The order of every run depends on these draws: a change here changes what a seed means."""
+    """The order of every run depends on these draws, so a change here changes the meaning of a seed."""
     assert draw_linear(1_000_003, 7, "web") == Linear(1_000_003, 38252, 223966)
     assert draw_feistel(1_000_003, 7, "web").keys == (298, 343, 171, 728, 856)
     mixed = draw(Shuffle.SPLITMIX, 1_000_003, 7, "web")

@@ -1,4 +1,4 @@
-"""Token stores: what was written comes back, boundaries are kept, damage is named."""
+"""Test token stores: they return the written tokens, keep boundaries, and name damage."""
 
 import json
 from pathlib import Path

@@ -1,9 +1,9 @@
-"""What lm-evaluation-harness' own ``hf`` model says of an exported checkpoint; run by a Python that has torch.
+"""Evaluate an exported checkpoint with lm-evaluation-harness' own ``hf`` model; run it by a Python that has torch.
 
     PYTHON hf_reference.py MODEL_FOLDER BATCH < tasks.json > answers.json
 
-tasks.json: [{"name", "folder", "data", "shots"}]. answers.json: by task its seconds, those of processors too, metrics,
-and of each sample the responses.
+tasks.json: [{"name", "folder", "data", "shots"}]. answers.json: by task its seconds, its processor seconds, metrics,
+and the responses for each sample.
 """
 
 import json

@@ -53,7 +53,7 @@ class Pairs:
 class Rows:
     """A LanguageModel made of a function from (B, T) tokens to (B, T-1) log-probabilities of tokens[:, 1:].
 
-    It shares nothing and caches nothing: what is quicker must say the same.
+    It shares nothing and caches nothing. Quicker models must give the same results.
     """
 
     length = 1 << 20

@@ -1,4 +1,4 @@
-"""Generated word problems in GSM8K style, enough of them to be told apart."""
+"""Generate word problems in GSM8K style, with enough variation that no two are alike."""
 
 import random
 

@@ -15,11 +15,11 @@ MARGIN = 0.1
 
 @dataclass(frozen=True, kw_only=True)
 class Experiment:
-    """luck, of_items, both: deviations by seed, by item, and by both, of each arm.
+    """luck, of_items, both: each arm's deviations by seed, by item, and by both.
 
-    loud: the arm with six times the luck. group: items that share ``of_items``, in the mean where ``uneven``.
-    correlated: of the luck of one arm's seeds. gain: of the first candidate. deciding: items that alone differ.
-    of_guard: what a guard of the same kind gains.
+    loud: the arm with six times the luck. group: number of items that share ``of_items``, or their mean if ``uneven``.
+    correlated: correlation of the luck of one arm's seeds. gain: the first candidate's gain. deciding: number of items
+    that differ, if not all do. of_guard: the gain on a guard of the same kind.
     """
 
     arms: int = 2

@@ -103,7 +103,7 @@ def test_two_seeds_are_no_way_around_it():
 
 @pytest.mark.parametrize("seeds", [3, 6])
 def test_four_in_five_of_the_effects_that_are_promised_are_found(seeds: int):
-    """The promise is that of an experiment whose parts are known; its own estimate varies around it."""
+    """The promised effect comes from the known parts of the experiment; each estimate varies around the promise."""
     promised = Gain(
         value=0.0, of_seeds=2 * 0.05**2, of_texts=2 * 0.2**2, of_both=2 * 0.05**2, seeds=seeds, texts=ITEMS,
         spread_freedom=seeds - 1, candidates=1,
@@ -125,7 +125,7 @@ def test_what_it_says_is_needed_is_enough():
     assert seeds > SEEDS
     assert gain.with_more(seeds, items).detectable(LEVEL) <= 0.12 < gain.with_more(seeds - 1, items).detectable(LEVEL)
     assert gain.needed(1e-6, LEVEL) is None
-    # Where items are what is lacking, no number of seeds would do.
+    # If the items are too few, no number of seeds is enough.
     few = gains(measured(draw, of_seeds=0.0, of_items=0.5, of_both=0.01), "arm0")["arm1"].needed(0.1, LEVEL)
     assert few is not None
     assert few[1] > ITEMS
@@ -206,7 +206,7 @@ def test_a_guard_that_lost_more_than_it_may_forbids_adoption():
     assert unclear.needs is not None
     assert unclear.needs.shows == "that a (OLMES prompts) lost no more than 0.01"
     assert decided(measured(draw), (kept, 0.01)).verdict is Verdict.INCONCLUSIVE
-    # Where nobody is above chance, nothing can be lost.
+    # An arm that is no better than chance cannot lose anything.
     centred = {arm: runs - runs.mean() for arm, runs in lost.amounts.items()}
     guessing = replace(lost, amounts=centred, chance=0.25)
     assert decided(better, (guessing, 1e-6)).verdict is Verdict.ADOPT
@@ -227,7 +227,7 @@ def test_a_candidate_whose_guard_lost_the_margin_is_adopted_at_most_once_in_twen
     "250 items in groups of 1 to 60, 10 in the mean", "two seeds, two items", "4 of 50 items differ",
 ])  # fmt: skip
 def test_what_changes_nothing_is_adopted_at_most_once_in_twenty_where_luck_is_unequal_or_shared(name: str):
-    """benchmarks/evaluation/false_adoptions.py takes more of them, and of more kinds."""
+    """benchmarks/evaluation/false_adoptions.py runs more experiments, of more kinds."""
     times = 200
     assert adopted(NULLS[name], times) * times <= 0.05 * times + 2 * np.sqrt(0.05 * 0.95 * times)
 

@@ -136,7 +136,7 @@ def only(results: Results, tasks: Sequence[str], forms: Sequence[Format] = tuple
 def test_a_task_without_reference_items_or_tags_shows_fragility_and_what_it_read(
     parent: Results, contaminated: Results
 ) -> None:
-    """As of MMLU in two prompt forms: nothing of it is kept from training, and no answer ends in a number."""
+    """MMLU in two prompt forms is such a task: no item is kept from training, and no answer ends in a number."""
 
     def plain(results: Results) -> Results:
         return Results({

@@ -1,4 +1,4 @@
-"""What a run read of the items: against a slow look through every window, then against models that read it."""
+"""Test which items a run read: first against a slow search of every window, then against models that read the items."""
 
 import dataclasses
 from collections import Counter
@@ -46,7 +46,7 @@ def store(tokenizer: LoadedTokenizer, texts: Sequence[str], where: Path) -> Toke
 
 @pytest.fixture(scope="module")
 def stores(tokenizer: LoadedTokenizer, tmp_path_factory: pytest.TempPathFactory) -> dict[str, TokenStore]:
-    """math holds every member in OLMES format, once, between other problems; web is free of them."""
+    """Store every member once in math, in OLMES format between other problems, and no member in web."""
     root = tmp_path_factory.mktemp("stores")
     math = [Format.OLMES.text(item) for item in (*problems(40, seed=16), *MEMBERS)]
     web = [f"Page {number} is about the history of the town and of its harbour. " * 9 for number in range(60)]

@@ -1,4 +1,4 @@
-"""Programs that a model wrote: which pass, what they cannot do, and HumanEval as the harness scores it by them."""
+"""Test programs that a model wrote: which programs pass, the limits on them, and HumanEval's scores in the harness."""
 
 from __future__ import annotations
 

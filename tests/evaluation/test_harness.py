@@ -42,7 +42,7 @@ def test_a_model_that_saw_the_solutions_picks_them_and_another_does_not():
     assert results["seen"]["metrics"]["acc"] == 1
     assert results["seen"]["metrics"]["choice_probability"] > 0.9 > results["unseen"]["metrics"]["choice_probability"]
     assert results["seen"]["metrics"]["bits_per_byte"] < results["unseen"]["metrics"]["bits_per_byte"] / 2
-    # What the harness asked for is kept, token by token.
+    # The model recorded the score of each request of the harness, token by token.
     gold = (Format.OLMES.prompt(seen[0]), Format.OLMES.gold(seen[0]))
     size = len(gold[1].encode())
     assert trained.scored[gold].total / size == pytest.approx(results["seen"]["items"][0]["gold_bits_per_byte"])

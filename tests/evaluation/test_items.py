@@ -11,7 +11,7 @@ from marin.evaluation.items import Item, read_items, write_items
 from marin.evaluation.results import ItemResult, Results, read_results, write_results
 from marin.store.files.directory import Directory
 
-# What str.splitlines takes for the end of a line and JSON does not escape.
+# Characters that str.splitlines takes for the end of a line and that JSON does not escape.
 BREAKS = ("\u2028", "\u2029", "\x85")
 
 

@@ -21,7 +21,7 @@ type Law = Callable[[float], float]
 
 
 def power(e: float = 0.6, a: float = 0.5, alpha: float = 0.12) -> Law:
-    """Of compute in units of 1e18 FLOPs."""
+    """Return a power law of the compute in units of 1e18 FLOPs."""
     return lambda flops: e + a * (flops / 1e18) ** -alpha
 
 
@@ -69,7 +69,7 @@ def told(*recipes: Sequence[Run], target: float = 3e21, **fields: Any) -> tuple[
 def covered(
     of: Law, *, rungs: int, seeds: int, by_rung: float, by_seed: float, beyond: float, times: int
 ) -> tuple[float, float]:
-    """Shares of predictions at the target, and of backtests, whose interval holds what a new run reaches."""
+    """Return the shares of predictions at the target, and of backtests, whose interval holds a new run's loss."""
     random, flops = np.random.default_rng(1), compute(rungs)
     target, predicted, backtested = beyond * flops[-1], 0, 0
 

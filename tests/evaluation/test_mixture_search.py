@@ -1,4 +1,4 @@
-"""What a mixture search finds where the truth is known: the optimum, its bounds, refits that cover it, and noise."""
+"""Test mixture searches with a known truth: the optimum, its bounds, refits whose range covers it, and noise."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows of a tree of tokens say the same as each sequence alone, and hold what is shared once."""
+"""Test that the rows of a token tree predict as each sequence does alone, and hold a shared beginning once."""
 
 import numpy as np
 import pytest

@@ -54,7 +54,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def in_parts(task: HarnessTask, data: Path, part: int, items: int | None = None) -> tuple[list[int], Answered]:
-    """Questions of each part, and what the harness makes of the answers, which have been through JSON meanwhile."""
+    """Return the number of questions in each part, and the harness's result for answers that went through JSON."""
     with loaded_task(task, data / task.dataset) as loaded:
         parts = questions_in_parts(loaded, items, part)
     answers = msgspec.json.encode([answers_of(MODEL, questions) for questions in parts])

@@ -26,8 +26,11 @@ type Rows = list[dict[str, Any]]
 
 @dataclass(frozen=True)
 class Real:
-    """rows: by split. right: the answer that a model would write to an item; None where it chooses. items: of the test
-    split; asked: so many of them. begins: the first question."""
+    """A published suite, as it is on the hub.
+
+    rows: by split. right: the answer that a model would write to an item; None if the model chooses. items: number of
+    items in the test split; asked: the number that the test asks, if not all. begins: the first question.
+    """
 
     task: HarnessTask
     config: str

@@ -1,4 +1,4 @@
-"""What a sweep says of runs with known truth: the place of the minimum, edges, flat curves, divergence and cuts."""
+"""Test a sweep's report on runs with known truth: the place of the minimum, edges, flat curves, divergence and cuts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The plain words over the evidence: what is found, what is not, what cannot be told."""
+"""Test the plain words above the evidence: findings, absent findings, and questions that the evidence leaves open."""
 
 from typing import Any
 

@@ -17,14 +17,14 @@ LETTERS = ["A", "B", "C", "D", "E"]
 
 
 class Loose(yaml.SafeLoader):
-    """Reads what the harness marks as functions, too."""
+    """A loader that also reads values that the harness marks as functions."""
 
 
 Loose.add_multi_constructor("!", lambda loader, suffix, node: None)
 
 
 def settings_of(task: HarnessTask) -> list[dict[str, Any]]:
-    """What the harness's files in the task's folder say."""
+    """Return the settings in the harness's files of the task's folder."""
     import lm_eval
 
     folder = Path(lm_eval.__file__).parent / "tasks" / task.folder
@@ -137,6 +137,6 @@ def write_data(task: HarnessTask, folder: Path) -> None:
 def _splits(task: HarnessTask, config: str, said: list[dict[str, Any]]) -> dict[str, Rows]:
     if task.dataset == "aps/super_glue":
         return dict.fromkeys(("train", "validation"), SUPER_GLUE[config])
-    # BBH: the examples that the harness shows of it, which have its questions and the forms of its answers.
+    # BBH uses the harness's examples, which have BBH's questions and forms of answers.
     held = next(each["fewshot_config"]["samples"] for each in said if each.get("dataset_name") == config)
     return {"test": [{"input": each["input"], "target": str(each["target"])} for each in held]}

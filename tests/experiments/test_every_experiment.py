@@ -1,4 +1,4 @@
-"""Every experiment says what it asks, and the table of them is up to date."""
+"""Test that every experiment states its question, and that the table of experiments is up to date."""
 
 import re
 import runpy

@@ -60,7 +60,7 @@ def test_its_sizes_are_the_real_things(rehearsed: Project) -> None:
     for name in ("train/mantis", "tokenize/nemotron_cc/medium"):
         assert steps[name]["reason"] == "never built at this scale"
     parameters = 32.5e9  # "32B", by the retrospective's table of sizes
-    kept = 2  # the checkpoint of its end, and that of step 180,000
+    kept = 2  # the checkpoints at the end and at step 180,000
     assert steps["train/mantis"]["cost"]["writes"]["bytes"] == pytest.approx(kept * 16 * parameters, rel=0.01)
     # 3.38 of the 10.7 TiB that hold 6.3 T tokens, four bytes a token.
     medium = steps["tokenize/nemotron_cc/medium"]["cost"]["writes"]

@@ -1,4 +1,4 @@
-"""docs/howto: its experiments run, and what its pages show is true."""
+"""Test docs/howto: its experiments run, and its pages show true output."""
 
 import inspect
 import io
@@ -42,12 +42,12 @@ BUILT = {
     "evaluate",
     "fine-tune",
     "quality-model",
-}  # they show more; tests/operators runs what they name
+}  # these pages show other code too; tests/operators runs the steps that they name
 
 
 @pytest.fixture(scope="module")
 def examples(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """What `marin new` writes, without its layout."""
+    """Return the code that `marin new` writes, without its layout."""
     made = new_project(tmp_path_factory.mktemp("new") / "my_project")
     marin(made, "new", "experiment", "sweep")
     return "".join(unspaced(path.read_text()) for path in sorted(made.rglob("*.py")))
@@ -63,7 +63,7 @@ def unspaced(code: str) -> str:
 
 
 def page_steps() -> dict[str, Any]:
-    """What the functions of the pages of BUILT take, by the names that they have there."""
+    """Return the arguments of the functions on the pages of BUILT, by the names of their parameters."""
     text = TextFiles(path="/data/text", label="own")
     tokenizer = TrainTokenizer(documents=(text,), vocabulary=512, label="own")
     tokens = mixture({Tokenize(documents=text, tokenizer=tokenizer, label="own"): 1.0})
@@ -92,8 +92,10 @@ def page_steps() -> dict[str, Any]:
 
 @pytest.mark.parametrize("page", sorted(PAGES.glob("*.md")), ids=lambda page: page.stem)
 def test_code_on_a_page_is_of_a_file_that_runs(page: Path, examples: str) -> None:
-    """Of the file beside it, or of what `marin new` writes, which tests/docs runs. Of BUILT, it builds by itself, and
-    what its functions return is a step."""
+    """The code is in the file beside the page, or in the files of `marin new`, which tests/docs runs.
+
+    Other code on the pages of BUILT runs by itself, and its functions return steps.
+    """
     beside = page.with_name(f"{page.stem.replace('-', '_')}.py")
     known = examples + (unspaced(beside.read_text()) if beside.exists() else "")
     others = [block for block in blocks(page) if unspaced(block) not in known]
@@ -156,7 +158,7 @@ HUB: dict[str, tuple[str, Callable[[Path], dict[str, bytes]]]] = {
 
 
 def given(page: str, folder: Path) -> Path:
-    """The page's file, with our data in place of what it names."""
+    """Return the page's file, with our data in place of the data that the page names."""
     (folder / "data/text").mkdir(parents=True)
     (folder / "data/text/a.txt").write_text("the one and the other, one after the other. " * 300)
     (folder / "data/my_tokenizer").mkdir()
@@ -180,7 +182,7 @@ def test_what_reads_the_hub_runs(page: str, tmp_path: Path) -> None:
 
 
 def run_with_a_tiny_model(page: str, folder: Path) -> str:
-    """What the experiment of a page says, with a tiny Qwen3 in place of the one that it names."""
+    """Run the experiment of a page with a tiny Qwen3 in place of the page's model, and return its output."""
     file = given(page, folder)
     for number, text in enumerate(real_texts("stdlib")[:30]):
         (folder / f"data/text/{number}.txt").write_text(text)
@@ -262,7 +264,7 @@ def test_a_run_is_changed_in_the_middle_and_planned_on_slices(tmp_path: Path) ->
 
 
 def test_shares_by_tokens_are_gone_over_to_evenly_and_shown_before(tmp_path: Path) -> None:
-    """The table at plan, by what the store holds, is what the training draws in the end."""
+    """The training draws the numbers of the plan's table, which marin computes from the store."""
     mixed = given("mixtures", tmp_path / "a")
     for domain, times in (("web", 8), ("code", 4), ("papers", 1)):
         (tmp_path / "a/data" / domain).mkdir()

@@ -106,13 +106,13 @@ def test_every_phase_goes_on_where_the_one_before_it_ended_with_its_optimizer_st
     for earlier, later in itertools.pairwise(LLAMA):
         assert later.start == Fork(earlier.at(later.first_step))
     qwen3 = RUNS["32b-qwen3"]
-    # Llama's clip was off in its last phase: the history is that of the phase before it.
+    # Llama's clip was off in its last phase, so the history comes from the phase before.
     assert qwen3.start == WarmStart(LLAMA[-1].at(80_000), OptimizerState.KEPT, clip_history=LLAMA[-2].at(74_000))
     assert (qwen3.first_step, qwen3.end_step) == (80_000, 160_000)
 
 
 def test_the_average_of_the_weights_is_evaluated_where_it_was() -> None:
-    """Levanter's tasks and exports took it; a rehearsal is shorter than what it averages."""
+    """Levanter's tasks and exports took the average. A rehearsal is shorter than the average's window."""
     for scale, weights in ((Scale.FULL, Weights.AVERAGED), (Scale.REHEARSAL, Weights.LAST)):
         found = {step.weights for step in build(scale).steps() if isinstance(step, Evaluate)}
         assert found == {weights}
@@ -208,7 +208,7 @@ ROUNDED = {"dolmino/wiki": 5, "medu_science_qa": 1, "common_pile_stackv2_edu_fil
 
 @pytest.mark.parametrize(("source", "whole"), ROUNDED.items())
 def test_a_block_holds_what_a_share_says_within_one_sequence(source: str, whole: int) -> None:
-    """Levanter's held so many whole sequences and gave what was left over to the largest source."""
+    """Levanter's block held ``whole`` sequences, and gave the remaining places to the largest source."""
     run = RUNS["mantis"]
     stage = stage_draws(run.data, run.batch, run.data.sources)[-1]
     [step] = (each for each in stage.sources if each.label == source)
@@ -280,7 +280,7 @@ def test_a_rehearsal_loses_the_clip_and_grafts_it_and_changes_the_batch() -> Non
     assert grafted.start == Fork(unclipped.at(80), clip_history=llama.at(74))
     assert grafted.end_step - grafted.first_step > 2 * 8
     assert grafted.optimizer == empty.optimizer
-    assert grafted.optimizer.clip_update_norm == ClipUpdateNorm(sigma=0.5, window=16)  # two sigma clip none of them
+    assert grafted.optimizer.clip_update_norm == ClipUpdateNorm(sigma=0.5, window=16)  # two sigma would clip none
 
 
 PUBLISHED = {"lr_schedule": "linear", "decay": 0.4}  # the floor is Levanter's default

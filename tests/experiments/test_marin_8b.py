@@ -1,4 +1,4 @@
-"""The 8B at full scale against the numbers of its configurations, and a rehearsal in which each part of it happens."""
+"""Test the 8B: at full scale against the numbers of its configurations, and in a rehearsal that runs every part."""
 
 from dataclasses import replace
 from itertools import pairwise
@@ -166,7 +166,7 @@ def test_shares_of_each_stage(name: str, step: int) -> None:
 
 
 def test_blocks_of_starling_hold_what_its_shares_say_within_one_sequence() -> None:
-    """Levanter's held 6 of Wikipedia in each block, .293 %, and gave what was left over to the largest source."""
+    """Levanter's block held 6 sequences of Wikipedia, .293 %, and gave the remaining places to the largest source."""
     run = FULL["8b-starling"]
     stage = stage_draws(run.data, run.batch, run.data.sources)[-1]
     [wiki] = (source for source in stage.sources if source.label == "dolmino/wiki")

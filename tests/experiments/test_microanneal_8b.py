@@ -41,7 +41,7 @@ def test_tokens_and_steps_are_the_published_ones(name: str, billions: float, ste
 @pytest.mark.parametrize("scale", Scale)
 def test_mixtures_are_seventy_thirty(scale: Scale) -> None:
     def shares(name: str, arm: str) -> tuple[float, float, float]:
-        """Of the usual mixture, of FLAN and of the rest."""
+        """Return the shares of the usual mixture, of FLAN and of the rest."""
         verdict = judge(name, scale)
         usual = set(run(verdict, "control").data.sources)
         training = run(verdict, arm)

@@ -1,4 +1,4 @@
-"""`marin diff` between neighbouring experiments says what the retrospective says that changed."""
+"""Test that `marin diff` between neighbouring experiments lists the changes that the retrospective lists."""
 
 from functools import cache
 

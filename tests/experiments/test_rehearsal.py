@@ -53,9 +53,9 @@ def rows(store: Store, label: str) -> list[dict[str, Any]]:
 
 
 def cut_off(prefix: str) -> list[dict[str, str]]:
-    """What each step did after the version of the operator that renders web pages (a download) was raised.
+    """Raise the version of the operator that renders web pages (a download), run, and return each step's outcome.
 
-    In a process of its own: sources are built when their module is imported.
+    The run has a new process, because importing a module builds its sources.
     """
     program = """
 import sys

@@ -1,4 +1,4 @@
-"""What is kept of rehearsals: sentences of their reports, and whether those are of today's experiments."""
+"""Test the kept results of rehearsals: sentences of their reports, and whether today's experiments gave them."""
 
 import re
 import sys
@@ -34,7 +34,7 @@ def test_every_experiment_says_which_rows_of_its_reports_answer_it(name: str) ->
 
 
 def test_what_is_kept_is_of_experiments_whose_arms_differ() -> None:
-    """Arms that are the same to the last bit answer nothing: what they differ in did not happen."""
+    """Arms with bit-identical results answer nothing, because their difference had no effect."""
     kept = rehearsed.kept()
     assert kept.keys() <= set(NAMES)
     signed = {name: re.findall(r"[+−]\d[\d.e]*", each) for name, one in kept.items() for each in one.answers.values()}

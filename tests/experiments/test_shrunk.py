@@ -30,7 +30,7 @@ SMALL = Shrink(
     length=128,
     machines=MACHINES | {"v5litepod-256": tpu("v4-8"), "v4-128": tpu("v4-8"), "v5litepod-8": tpu("v4-8")},
 )
-# Runs that are shorter, or count in other blocks, than those of the 32B and the 8B.
+# These runs are shorter than the runs of the 32B and the 8B, or count in other blocks.
 OTHERS = {
     "exp1237_sft": replace(SMALL, steps=100, batch=8, block=64, length=8),
     "exp1321_detectors": replace(SMALL, steps=10, batch=8, block=8000),
@@ -45,7 +45,7 @@ def full(name: str) -> Experiment:
 
 
 def graph(experiment: Experiment) -> set[tuple[str, str, tuple[str, ...]]]:
-    """Of each step the operator, the label, and those that it reads."""
+    """Return each step's operator, its label, and the names of the steps that it reads."""
     return {
         (step.op, step.label, tuple(sorted(each.name for each in step.dependencies))) for step in experiment.steps()
     }

@@ -12,8 +12,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 
 class Trouble(BaseHTTPRequestHandler):
-    """Answers first what ``troubles`` holds for a path, one each time: a status with headers, 0 for none. log: what was
-    asked."""
+    """A server that first answers a path with its ``troubles``, one for each request.
+
+    A trouble is a status with headers; status 0 is no trouble. log: the path and range of each request.
+    """
 
     protocol_version = "HTTP/1.1"
     troubles: dict[str, list[tuple[int, dict[str, str]]]]
@@ -110,7 +112,7 @@ class PageServer(BaseHTTPRequestHandler):
 
 
 class HubServer(Trouble):
-    """What downloads of a dataset or a tokenizer ask the Hugging Face hub for; one repository, one commit.
+    """The part of the Hugging Face hub that downloads of a dataset or a tokenizer need; one repository, one commit.
 
     breaks: how many answers of a file stop after so many bytes.
     """

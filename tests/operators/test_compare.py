@@ -23,7 +23,7 @@ STRICT, PERPLEXITY = "gsm8k/exact_match,strict-match", "lambada_openai/perplexit
 
 
 def scored(where: Path, right: Sequence[bool]) -> Scores:
-    """As EvaluateTasks writes it: GSM8K by item; a perplexity, which is no mean of what is logged of an item."""
+    """Write scores as EvaluateTasks does: GSM8K by item, and a perplexity that is not the mean of its logged items."""
     rows: dict[str, list[dict[str, Any]]] = {
         "gsm8k": [
             {"filter": "strict-match", "metrics": ["exact_match"], "exact_match": float(held), "resps": [["4"]]}

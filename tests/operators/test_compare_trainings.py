@@ -1,4 +1,4 @@
-"""CompareTrainings on written metrics: values, differences with intervals, and what it refuses."""
+"""Test CompareTrainings on written metrics: values, differences with intervals, and refused fields."""
 
 import json
 from pathlib import Path

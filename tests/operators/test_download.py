@@ -55,7 +55,7 @@ def test_http_files_come_whole_and_checked(tmp_path: Path) -> None:
 
 
 class LockedServer(FileServer):
-    """Wants a login, and sends on what it has to another server. logins: what either was given."""
+    """A server that wants a login, or redirects requests with a login to another server. logins: all that arrived."""
 
     elsewhere: str
     logins: list[str]
@@ -137,7 +137,7 @@ def test_another_checksum_and_a_missing_file_are_errors_that_say_so(tmp_path: Pa
             run_step(HttpFiles(files=(HttpFile(f"{base}/one.bin", sha(b"pinned")),)), {}, tmp_path)
         with pytest.raises(InputError, match=r"/none\.bin: the server answered 404"):
             run_step(HttpFiles(files=(HttpFile(f"{base}/none.bin", sha(b"")),)), {}, tmp_path)
-        # What was wrong is not kept: once the pin is right, the same state is no obstacle.
+        # The download does not keep a wrong file: once the pin is right, the same state is no obstacle.
         made = run_step(HttpFiles(files=(HttpFile(f"{base}/one.bin", sha(b"changed")),)), {}, tmp_path)
         assert file_bytes(made.directory) == {"one.bin": b"changed"}
 
@@ -443,7 +443,7 @@ def test_bad_records_are_set_aside_with_file_line_and_reason(tmp_path: Path) -> 
     ],
 )
 def test_of_a_damaged_file_nothing_is_taken_and_damage_is_called_so(tmp_path: Path, name: str, content: bytes) -> None:
-    """In stored gzip the flipped byte is that of a field's name: what is wrong is not the field."""
+    """In stored gzip the flipped byte lies in a field's name, but the damage is the file's and not the field's."""
     at = content.find(b'"text"') + 1 if b'"text"' in content and b"PAR1" not in content else len(content) // 3
     flipped = content[:at] + bytes([content[at] ^ 1]) + content[at + 1 :]
     with pytest.raises(TruncatedShard, match=r"fetch it again"):

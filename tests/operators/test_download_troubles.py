@@ -1,4 +1,4 @@
-"""Servers that are busy, break off or change their files; what a download makes of it."""
+"""Test downloads from servers that are busy, break off or change their files."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ FILE = f"/datasets/lab/set/resolve/{COMMIT}/data/deep/two.bin"
 
 
 def hub(tmp_path: Path, log: list[tuple[str, str]], killed_at: int = 0, fields: dict | None = None, **served: Any):
-    """What the program said. killed_at: with -9, once it has that many bytes of the large file."""
+    """Run the download program and return its answer. killed_at: kill it with -9 at this size of the large file."""
     attributes = {"large": frozenset({"data/deep/two.bin"}), "lies": frozenset(), "gated": frozenset(), "log": log}
     given = attributes | {"breaks": {}, "troubles": {}} | served
     with serving(HubServer, repo="lab/set", revision=COMMIT, files=HUB_FILES, **given) as base:

@@ -113,7 +113,7 @@ def test_stock_tasks_are_scored_from_what_was_downloaded(downloaded: Any, inputs
     logged = read_results(made.directory).logged
     assert {metric: fmean(each.values()) for metric, each in logged.items()} == pytest.approx(by_harness)
 
-    # The harness's own tools find and read what was written.
+    # The harness's own tools find and read the written files.
     from lm_eval.utils import get_latest_filename, get_results_filenames, get_sample_results_filenames, make_table
 
     for name, metric in (("arc_easy", "acc,none"), ("gsm8k", "exact_match,strict-match")):
@@ -181,7 +181,7 @@ def test_prompts_are_those_of_a_task(downloaded: Any) -> None:
 
 
 def files_of(repo: str, where: Path, **changed: bytes | None) -> Any:
-    """What a download of the dataset made, with other files."""
+    """Return the dataset as a download leaves it, with some files changed."""
     from marin.data.artifacts import RawFiles
 
     for name, content in (FILES[repo] | changed).items():

@@ -1,4 +1,4 @@
-"""What is exported says of real text what our own scorer says: read from scratch in NumPy, and by transformers."""
+"""Test that an exported model scores real text as our own scorer does, read by NumPy alone and by transformers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A run that is changed in its middle: what it draws is counted by the parts of it, and the plan says what changes."""
+"""Test runs that change in the middle: marin counts their draws part by part, and the plan names each change."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Inspect and its gate: what is wrong stops the training, and what is looked at changes it in nothing."""
+"""Test Inspect and its gate: a fault stops the training, and an inspection changes nothing in the training."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ladder: what it expands into, what it refuses, and its report on a page."""
+"""Test Ladder: the steps that it declares, the fields that it refuses, and its report on a page."""
 
 from __future__ import annotations
 

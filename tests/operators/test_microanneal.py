@@ -1,4 +1,4 @@
-"""Microanneal: what it expands into, what it refuses, and what another seed, candidate or evaluation makes anew."""
+"""Test Microanneal: its steps, the fields that it refuses, and the steps that a seed, candidate or evaluation adds."""
 
 from __future__ import annotations
 
@@ -103,7 +103,8 @@ def test_another_seed_candidate_or_evaluation_makes_that_and_nothing_else():
     assert trainings(more) == trainings(first)
     assert evaluations(first) < evaluations(more)
     assert len(evaluations(more) - evaluations(first)) == 6
-    # Of a task of the harness they wait until it can be asked, and are then what they were: see test_check_tasks.
+    # With a task of the harness, the trainings wait for a check that the harness can ask it; test_check_tasks shows
+    # that they do not change otherwise.
     harness = HarnessTask(name="gsm8k", folder="gsm8k", dataset="openai/gsm8k")
     stock = EvaluateTasks(checkpoint=PARENT, tokenizer=BPE, tasks={"gsm": harness}, data={"openai/gsm8k": GSM})
     gates = {each for run in trainings(micro(evaluations=(GSM_ONLY, stock))) for each in cast(Train, run).gates}
@@ -257,7 +258,7 @@ def test_evaluation_text_in_the_batches_of_a_candidate_vetoes(tmp_path: Path):
     report, _ = judged(tmp_path, one, {"hq": 5.0}, [(inspections["control"], clean), (inspections["hq"], both)])
     assert report["candidates"]["hq"]["flags"] == ["contamination: gsm: 2 of its 64 documents"]
     assert report["candidates"]["hq"]["verdict"] == "inconclusive"
-    # What is written unlike the candidate's text alone is a format gap.
+    # A form that differs from the candidate's text, but not from the control's text, is a format gap.
     clean = {"findings": list[Any]()}
     report, _ = judged(
         tmp_path, one, {"hq": 5.0}, [(inspections["control"], clean), (inspections["hq"], {"findings": [form]})]
@@ -268,7 +269,7 @@ def test_evaluation_text_in_the_batches_of_a_candidate_vetoes(tmp_path: Path):
 @pytest.mark.parametrize("metric", ["mmlu/acc", "mmlu/lm_eval/choice_probability"])
 @pytest.mark.parametrize(("better", "verdict"), [(0.5, "adopt"), (0.0, "inconclusive")])
 def test_tasks_of_the_harness_decide_as_it_logged_them(better: float, verdict: str, metric: str, tmp_path: Path):
-    """What nobody does better than by guessing among four choices decides nothing."""
+    """A task decides nothing if no arm is better than a guess among four choices."""
     one = micro(primary=(metric,), evaluations=(MMLU,))
     draw = np.random.default_rng(0)
     inputs: dict[ExecutorStep[Any], Any] = {}

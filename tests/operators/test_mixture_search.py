@@ -1,4 +1,4 @@
-"""MixtureSearch: the steps that it declares, what it refuses, and the report from scores with a known truth."""
+"""Test MixtureSearch: its steps, the fields that it refuses, and its report on scores with a known truth."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ WORDS = [f"w{n}" for n in range(5000)]
 
 
 def copies_and_others(count: int, seed: int) -> list[str]:
-    """Texts, versions of them with some words changed, and excerpts, in a mixed order."""
+    """Make texts, versions with some words changed, and excerpts, in a mixed order."""
     chance = random.Random(seed)
     held: list[str] = ["", "!!!"]
     for _ in range(count):

@@ -34,7 +34,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
 def hub(
     monkeypatch: pytest.MonkeyPatch, folder: Path, files: dict[str, bytes], **served: Any
 ) -> Iterator[list[tuple[str, str]]]:
-    """What is asked of it. The client's own cache is empty."""
+    """Serve a hub and return the log of its requests. The client's own cache is empty."""
     monkeypatch.setattr(retrying, "FIRST_WAIT", 0.001)
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(folder / "cache"))
     log: list[tuple[str, str]] = []

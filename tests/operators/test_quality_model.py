@@ -50,7 +50,7 @@ def of(directory: Directory) -> list[tuple[str, float]]:
 
 @value("test_quality_model/lesson_words")
 class LessonWords:
-    """How many of the words are of a lesson."""
+    """A labeller that counts the words that are a lesson's."""
 
     def __call__(self, text: str) -> float:
         return sum(word in LESSON for word in text.split())
@@ -121,7 +121,7 @@ def test_a_sample_is_a_part_in_order_and_a_larger_one_holds_it(tmp_path: Path) -
 
 
 def test_the_whole_way_from_labels_to_the_best_part(tmp_path: Path) -> None:
-    """A sample is labelled by a function, a model learns from both ends, and finds the rest of them."""
+    """A function labels a sample; a model learns from its best and worst documents, and finds the other good ones."""
     web = given_documents(mixed(), tmp_path / "web", shards=3)
     sample = run_step(Sample(documents=WEB, count=80), {WEB: web}, tmp_path / "sample")
     labels = run_step(Label(documents=WEB, labeller=LessonWords()), {WEB: sample}, tmp_path)
@@ -221,7 +221,7 @@ def test_a_server_judges_and_a_busy_one_is_asked_again(
 
 
 def test_a_shard_that_was_labelled_is_not_labelled_again(judge: Judge, prefix: str, tmp_path: Path) -> None:
-    """The answer to the last document is none; what was asked before is not asked again."""
+    """The judge gives no score for the last document; the next run asks again about the second shard only."""
     lessons = [document.text for document in mixed(10) if document.text.split()[0] in LESSON]
     for name, texts in (("a", lessons), ("b", [*lessons, "the last one"])):
         (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))

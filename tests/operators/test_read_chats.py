@@ -1,4 +1,4 @@
-"""ReadChats: records as datasets publish them become messages; what is no chat is counted."""
+"""Test ReadChats: it turns published records into messages, and counts the records that are no chat."""
 
 import json
 from pathlib import Path

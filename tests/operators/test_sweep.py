@@ -1,4 +1,4 @@
-"""A sweep of small trainings: what it expands into, a run that diverges, and successive halving."""
+"""Test a sweep of small trainings: its steps, a run that diverges, and successive halving."""
 
 from __future__ import annotations
 

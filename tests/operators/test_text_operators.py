@@ -1,6 +1,6 @@
-"""Documents in, documents and reasons out; and the output of every operator is pinned.
+"""Test the text operators: documents in, documents and reasons out. The output of every operator is pinned.
 
-A pin that fails means: the operator now writes something else. Raise its version, then pin anew.
+If a pin fails, the operator now writes other bytes. Raise the operator's version, then update the pin.
 """
 
 from __future__ import annotations
@@ -202,7 +202,7 @@ def test_split_is_disjoint_and_exhaustive(tmp_path: Path) -> None:
 
 
 def test_split_cuts_long_documents_at_paragraphs(tmp_path: Path) -> None:
-    """Five books are enough to hold out a tenth of them."""
+    """Split holds out a tenth of the text even from five books."""
     paragraph = "A line of a book, and another one.\n" * 4 + "\n"
     books = [Document("".join(f"{book}.{at} {paragraph}" for at in range(100)), f"book{book}") for book in range(5)]
     given = {INPUT: given_documents(books, tmp_path / "in")}

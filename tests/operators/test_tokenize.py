@@ -91,7 +91,7 @@ def test_bos_of_a_tokenizer_without_one_is_an_error(tmp_path: Path):
 
 
 def test_an_eos_inside_a_document_is_found_in_what_was_written(tmp_path: Path):
-    """Of a tokenizer whose eos is no special token, so that text becomes it."""
+    """The tokenizer's eos is no special token, so text can become the eos."""
     tokenizer = trained(tmp_path)
     config = json.dumps({"eos_token": "e"})
     tokenizer.directory.write_text("tokenizer_config.json", config)

@@ -1,4 +1,4 @@
-"""Chats become token stores of which the loss counts what the assistant says, and nothing else."""
+"""Test that chats become token stores in which only the assistant's tokens count in the loss."""
 
 from __future__ import annotations
 

@@ -194,7 +194,7 @@ def test_kept_steps_are_counted_over_all_phases() -> None:
     assert list(changed(PRETRAIN, keep_every=2).kept_steps()) == [2, 4]
     later = changed(PRETRAIN, first_step=4, end_step=11, start=Fork(PRETRAIN.at(4)), keep_every=4)
     assert list(later.kept_steps()) == [8]
-    assert list(changed(later, keep_at=(4, 6, 11)).kept_steps()) == [6, 8]  # those of others and the last are not its
+    assert list(changed(later, keep_at=(4, 6, 11)).kept_steps()) == [6, 8]  # 4 is another phase's, 11 the end
     assert later.expected_size({}).bytes == 2 * PRETRAIN.expected_size({}).bytes
     assert later.at(8).expected_size({}) == PRETRAIN.expected_size({})
 
@@ -252,7 +252,7 @@ def links(directory: Directory) -> int:
 
 
 class LinksCounted(RunningStep):
-    """Counts the hard links of what is published, when it is."""
+    """A running step that counts the hard links of each publication at its time."""
 
     links: list[int] = []  # noqa: RUF012
 
@@ -274,7 +274,7 @@ def test_a_run_publishes_its_milestones_and_keeps_them(tmp_path: Path) -> None:
     checkpoint.verify(made.directory)
     assert checkpoint.read_facts(made.directory).settings["sequences_per_device"] == 2
     assert [row["step"] for row in read_metrics(made.directory)] == list(range(6))
-    # What it prints (on some machines nothing) is in the attempt's log.
+    # The attempt's log holds the training's output (on some machines nothing).
     printed = (tmp_path / "state/training.log").read_text().splitlines()
     told = [line.removeprefix("trainer: ") for line in ctx.logged if line.startswith("trainer: ")]
     assert told == [line.rpartition("\r")[2] for line in printed]
@@ -293,7 +293,7 @@ def test_a_run_publishes_its_milestones_and_keeps_them(tmp_path: Path) -> None:
     assert early.step == 2
     with pytest.raises(UnreadableCheckpoint, match="kept no checkpoint of step 3; it has 2, 4, 6"):
         run_step(PRETRAIN.at(3), {PRETRAIN: made}, tmp_path)
-    # What the milestone holds, a warm start takes.
+    # A warm start takes the weights of the milestone.
     qwen = changed(PRETRAIN, model=QWEN3, first_step=4, start=WarmStart(PRETRAIN.at(4)))
     warm: Any = run_step(qwen, inputs | {PRETRAIN.at(4): later}, tmp_path)
     assert (warm.step, warm.architecture, warm.tokens) == (6, "qwen3", made.tokens)

@@ -12,7 +12,7 @@ VOID = {"meta", "br", "col", "input", "link", "img", "hr", "wbr"}
 
 
 def unpacked(text: str) -> Any:
-    """What marin.report.page.figures.packed made of a value."""
+    """Return the value that marin.report.page.figures.packed packed."""
     value = json.loads(text)
     return json.loads(gzip.decompress(base64.b64decode(value))) if isinstance(value, str) else value
 

@@ -1,4 +1,4 @@
-"""One page of trust: what is wrong, doubtful or decided by somebody, grouped, with an exit code."""
+"""Test `marin audit`: one report that groups faults, doubts and people's decisions, with an exit code."""
 
 import dataclasses
 import os

@@ -1,4 +1,4 @@
-"""What a run says while it runs and when it ends: logs of running steps, a summary, the next command."""
+"""Test the lines of a run, during the run and at its end: logs of running steps, a summary, the next command."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_logs_are_printed_while_a_step_runs_each_line_behind_its_name(tmp_path: 
         assert seen[-1], seen
     assert re.fullmatch(r"say/say │ \d\d:\d\d:\d\d half way\n", seen[-1])
     gate.touch()
-    lines = running.stdout.read().splitlines()  # not communicate(): it knows nothing of what readline() read ahead
+    lines = running.stdout.read().splitlines()  # not communicate(): it misses the lines that readline() read ahead
     running.stdout.close()
     assert running.wait() == 0
     assert sum("say/say │" in line for line in lines) == 1  # the second of the two; none twice

@@ -168,7 +168,7 @@ def test_people_read_it(store: Path, suite: str) -> None:
 
 
 def test_after_the_fix_it_is_clean(store: Path, suite: str, tmp_path: Path) -> None:
-    """Of what Mantis was made from, only the input of Decontaminate holds items."""
+    """Only the input of Decontaminate holds items, among all the inputs of Mantis."""
     names = ("decontaminate/math", "tokenize/clean math", "toy-pages/web", "tokenize/web")
     assert found(store, *names, "--against", suite)["contaminated"] == []
     prefix = tmp_path / "store"
@@ -182,7 +182,7 @@ def test_after_the_fix_it_is_clean(store: Path, suite: str, tmp_path: Path) -> N
 
 
 def test_an_experiment_is_audited_as_it_is_now(store: Path, suite: str, tmp_path: Path) -> None:
-    """Whatever else in the store reads the input of Decontaminate."""
+    """The audit ignores other steps in the store that read the input of Decontaminate."""
 
     def experiment(name: str, results: str) -> tuple[str, ...]:
         (tmp_path / name).write_text(
@@ -282,7 +282,7 @@ def test_tokens_made_from_clean_text_are_clean_without_their_bytes(copy: Path, s
 
 
 def test_tokens_without_their_tokenizer(store: Path, suite: str, tmp_path: Path) -> None:
-    """Brought in from another store, without what they were made with."""
+    """The tokens come from another store, without the tokenizer."""
     there = record_of(str(store), MATH_TOKENS)
     shutil.copytree(store / there.attempt, tmp_path / "tokens", ignore=shutil.ignore_patterns(".marin"))
     other = tmp_path / "other"
@@ -310,7 +310,7 @@ def test_what_is_no_suite_is_refused(store: Path, tmp_path: Path) -> None:
 
 
 def test_replaced_text_is_looked_through_as_well(copy: Path, suite: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A rebuild did not reach what was trained before."""
+    """A rebuild does not change the checkpoints that trained on the earlier text."""
     runs_otherwise(monkeypatch, Pages, _cleaned)
     execute(planned(str(copy), rebuild=("toy-pages/math",), math=MATH))
     monkeypatch.undo()

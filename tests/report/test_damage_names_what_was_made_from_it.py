@@ -1,4 +1,4 @@
-"""``marin audit --bytes`` says what was made from damaged bytes since they were last known to be right."""
+"""Test that ``marin audit --bytes`` names the outputs built from damaged bytes since their last successful check."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def damage(project: Project, name: str = "say") -> None:
 
 
 def suspects(project: Project) -> list[list[str]]:
-    """Labels of what may have been made from each damaged output."""
+    """Return, for each damaged output, the labels of the outputs that may be built from it."""
     told = json.loads(Command(project).verify("--json", expect=STORE_ERROR))["bytes"]
     named = [each["made_since"] for each in told["wrong"].values()]
     return [[name.partition(" ")[0].partition("/")[2] for name in names] for names in named]

@@ -1,4 +1,4 @@
-"""``marin status`` lists what is failing, not what once failed and is over."""
+"""Test that ``marin status`` lists steps that fail now, not failures that are over."""
 
 import json
 from pathlib import Path

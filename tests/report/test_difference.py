@@ -1,4 +1,4 @@
-"""What differs between two experiments, on described steps: pairing, fields, mixtures, code, costs."""
+"""Test the differences between two experiments, on described steps: pairing, fields, mixtures, code, costs."""
 
 from __future__ import annotations
 

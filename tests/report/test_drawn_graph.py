@@ -1,4 +1,4 @@
-"""The graph on a page: boxes and lines, and the table of what folds into one box."""
+"""Test the graph on a page: boxes and lines, and the table of the steps that fold into one box."""
 
 import random
 

@@ -152,7 +152,7 @@ def _hard(shape: str, count: int) -> list[StepRow]:
     "shape", ["chains", "tangle", "all failed", "all accepted", "packages changed", "operators", "dense", "talkative"]
 )
 def test_two_thousand_steps_of_any_kind_take_a_fifth_of_what_ten_thousand_may(shape: str) -> None:
-    """Of ten thousand that are alike less than a megabyte with all that the page is; of others twice that."""
+    """A whole page of ten thousand steps takes less than a megabyte if the steps are alike, and otherwise two."""
     steps = _hard(shape, 2000) if shape in ("operators", "dense", "talkative") else many_steps(shape, 2000)
     if kind := {"all accepted": "drift accepted", "packages changed": "other package version"}.get(shape):
         steps = [replace(step, claims=[Claim(Grade.KNOWN, kind, "numpy is newer")]) for step in steps]

@@ -1,4 +1,4 @@
-"""What trainings would draw is known at plan: gates before anything runs, by records where there are any."""
+"""Test the draws of trainings at plan: gates act before any step runs, and use records if there are any."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tests.support.toy import Blob, planned, run
 
 
 class Store(ExecutorStep[Tokens], op="toy-draws-store"):
-    """A token store by its record; expected: what its fields say of it before it is there."""
+    """A token store, known by its record. expected: the token count that its fields promise before it exists."""
 
     count: int
     expected: int | None = None
@@ -109,7 +109,7 @@ def test_a_starved_source_is_refused_without_any_count(tmp_path: Path) -> None:
 
 
 def test_a_count_that_is_a_guess_by_bytes_of_text_refuses_nothing(tmp_path: Path) -> None:
-    """400 bytes are about 100 tokens; a tokenizer may make three times as many of them."""
+    """400 bytes are about 100 tokens; a tokenizer may make three times as many tokens."""
     text = Text(bytes=400, label="text")
     run(str(tmp_path), text=text)
     learner = Learner(data=Stages({0: mixture({Encode(text=text, label="web"): 1.0})}))

@@ -1,4 +1,4 @@
-"""What scripts draw on a page: the data that they read, and the libraries that draw them."""
+"""Test the figures that scripts draw on a page: the data that they read, and the libraries that draw them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run says while it lasts: on a terminal, in a pipe, of trainings, of many short steps."""
+"""Test the live lines of a run: on a terminal, in a pipe, for trainings, for many short steps."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ class Terminal:
 
 
 def watched(project: Project, columns: int, backend: str = "inline", **more: str) -> tuple[str, str]:
-    """(what was shown, with its codes) of a run that is looked at before each gate opens."""
+    """Watch a run before each gate opens; return (shown text, shown text with its terminal codes)."""
     terminal = Terminal(project, columns, backend=backend, **more)
     terminal.until(r"short \d of 6")
     terminal.until(r"▸ short/nemotron_cc/medium-5  \d+ s")  # after a while it has a line of its own
@@ -203,7 +203,7 @@ def test_on_ray_the_same_is_seen(tmp_path: Path) -> None:
 def piped(
     prefix: str, minute: float, meanwhile: Callable[[io.StringIO], None] | None = None, **results: object
 ) -> list[str]:
-    """Lines of a run without a terminal. meanwhile: in another thread, with what was written so far."""
+    """Return the lines of a run without a terminal. meanwhile: called in another thread with the output so far."""
     out = io.StringIO()
     plan = planned(prefix, **results)
     other = threading.Thread(target=meanwhile or (lambda _: None), args=(out,))

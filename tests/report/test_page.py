@@ -52,7 +52,7 @@ def test_a_cached_run_leaves_the_page_of_the_run_that_made_it(store: Store) -> N
     assert not new
     assert path.endswith("test_page-rehearsal.html")
     assert text(store) == before
-    # One more step to tell of: a new page, although what was there is cached.
+    # One more step makes a new page, although the other steps are cached.
     more = execute(store, Join(label="more", parts=(joined,)))
     assert write_page(more, HERE, Scale.REHEARSAL, "third command")[1]
     assert "third command" in text(store)
@@ -90,7 +90,7 @@ def test_a_run_of_some_results_leaves_the_whole_experiments_page_alone(store: St
 
 
 def test_whatever_a_page_tells_renews_it(store: Store) -> None:
-    """The seal is of what a page is made from, and must miss none of it."""
+    """The seal covers everything that the page shows, and must miss nothing."""
     step = Write(label="a", text="a")
     write_page(execute(store, step), HERE, Scale.REHEARSAL, "first")
     assert not write_page(execute(store, step), HERE, Scale.REHEARSAL, "again")[1]

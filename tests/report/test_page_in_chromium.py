@@ -1,4 +1,4 @@
-"""What a real browser makes of a page: everything fits, can be read, and follows light, dark and paper."""
+"""Test a page in a real browser: everything fits, can be read, and follows light, dark and paper."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ addEventListener("unhandledrejection", (event) => wrong.push(String(event.reason
 addEventListener("securitypolicyviolation", (event) => wrong.push(event.blockedURI));
 console.error = (...told) => wrong.push(told.join(" "));
 </script>"""
-# Of a script that runs when all is drawn; what it returns is written into the document.
+# Runs a script once the page is drawn, and writes the script's result into the document.
 AFTER = """<script>
 setTimeout(async () => {
   const wait = () => new Promise((done) => setTimeout(done, 200));

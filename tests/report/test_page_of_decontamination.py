@@ -1,4 +1,4 @@
-"""What the page of a run says of the test items that were taken out of its text."""
+"""Test the page's section about the test items that the run removed from its text."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""What a page says of trainings: fields, speed, hardware, what they read of each source."""
+"""Test the page's section about trainings: fields, speed, hardware, and the reading of each source."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_fields_speed_and_sources_of_runs_are_shown(tmp_path: Path) -> None:
     arms = arms_of(Learn, low=1e-4, high=1e-3)
     done = run(str(tmp_path / "store"), **arms)
     page = describe(done, Path(__file__), Scale.REHEARSAL, "once")
-    # Of a resume; the batch is drawn from the plan.
+    # The second event is a resume's; the batch event comes from the plan.
     events = {event.text: event.step for event in page.runs[0].events}
     assert events == {"batch 2": 20, "seed: 1 → 2; code: a → b, 1 more": 9}
     _, apart, common = page.trainings
@@ -88,7 +88,7 @@ def test_fields_speed_and_sources_of_runs_are_shown(tmp_path: Path) -> None:
     assert not any("data" in str(row) for row in common.rows)
     reading = Reading(render(describe(done, Path(__file__), Scale.REHEARSAL, "once")))
     assert reading.row("optimizer.peak lr")[1:] == ["0.0001", "0.001"]
-    # Of both arms: 40 sequences of 8 of the 160 tokens of web are two epochs; 20 of the 1,600 of code a tenth of one.
+    # For both arms, 40 sequences of 8 tokens are two epochs of web (160 tokens), and 20 are a tenth of code (1,600).
     read = [row for row in page.mixtures[-1].rows if isinstance(row, list)]
     assert read == [["web", "40", "2.00", "40", "2.00"], ["code", "20", "0.10", "20", "0.10"]]
     assert isinstance(read[0][2], Bold)

@@ -1,4 +1,4 @@
-"""Pages that exist say when what they show is revoked, and stop saying so when that is taken back."""
+"""Test that an existing page tells of a revoked output, and stops when the revocation is taken back."""
 
 import json
 import re

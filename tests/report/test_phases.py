@@ -1,4 +1,4 @@
-"""What a page calls the stretches of a training."""
+"""Test the names of a training's phases on a page."""
 
 import pytest
 

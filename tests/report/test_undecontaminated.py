@@ -1,4 +1,4 @@
-"""Which training sources reached the tokenizer without decontamination, read off the graph."""
+"""Test the list of training sources that reached the tokenizer without decontamination, read off the graph."""
 
 import dataclasses
 import io

@@ -14,7 +14,7 @@ DAY = 86400.0
 
 
 def age(place: Path, days: float) -> None:
-    """Every file below (or this file) as if it were so many days older. Its content, and what is in it, stay."""
+    """Make this file, or every file below this folder, so many days older. The contents stay."""
     for path in [place, *place.rglob("*")]:
         status = path.lstat()
         os.utime(path, (time.time(), status.st_mtime - days * DAY))

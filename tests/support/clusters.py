@@ -56,7 +56,7 @@ def ray_cluster(folder: Path, *, gpus: int = 0) -> Generator[RayCluster]:
         *(RAY, "start", "--head", "--block", "--num-cpus=2", f"--num-gpus={gpus}", "--object-store-memory=100000000"),
         *(f"--port={ports[0]}", f"--dashboard-port={ports[1]}", f"--dashboard-agent-listen-port={ports[2]}"),
         *(f"--ray-client-server-port={ports[3]}", f"--temp-dir={sockets}", "--include-log-monitor=false"),
-        # Those that are not given Ray waits for 15 s, which is too short on a machine under load.
+        # Ray waits only 15 s for ports that it must find itself, which is too short on a machine under load.
         *(f"--dashboard-agent-grpc-port={ports[4]}", f"--metrics-export-port={ports[5]}"),
         f"--runtime-env-agent-port={ports[6]}",
     ]

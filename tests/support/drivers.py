@@ -53,9 +53,12 @@ for child in children:
 
 @dataclass(frozen=True, kw_only=True)
 class Where:
-    """host: name of its machine, "" for this one. clock: seconds that its wall clock is ahead. hasty: its claims beat
-    often, and one that stands still for EXPIRY seconds is dead to it. patient: one is only after a day. ignores:
-    signals, as its shell told it."""
+    """The machine and the habits of a driver.
+
+    host: name of its machine, "" for this one. clock: seconds that its wall clock is ahead. hasty: its claims beat
+    often, and it takes a claim that stands still for EXPIRY seconds for dead. patient: it takes a claim for dead only
+    after a day. ignores: signals, as if its shell had told it.
+    """
 
     host: str = ""
     clock: float = 0.0
@@ -68,7 +71,7 @@ HERE = Where()
 
 
 def become(asked: dict[str, Any]) -> None:
-    """In the child: what it prints goes to its file, and the machine is the one that it was told."""
+    """Make the child the driver that was asked for: its output goes to its file, and its machine is as given."""
     out = os.open(asked["out"], os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     os.dup2(out, 1)
     os.dup2(out, 2)
@@ -154,7 +157,7 @@ class Driver:
 
 
 class Drivers:
-    """Starts drivers of experiment files; use as a context. What is still running at its end is killed."""
+    """Starts drivers of experiment files; use as a context. At its end it kills every driver that still runs."""
 
     def __init__(self) -> None:
         self.count = 0

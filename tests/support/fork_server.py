@@ -1,7 +1,7 @@
 """``python -m tests.support.fork_server MODULE…``: runs experiment files and commands of ``marin`` as children.
 
-One JSON request a line, one exit code a line. A child is a process of its own, and what a new interpreter would be in
-every respect but that its import of the engine took no time.
+One JSON request a line, one exit code a line. A child is a process of its own. It differs from a new interpreter only
+in one respect: its import of the engine took no time.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def main() -> None:
     for name in (*(f"marin.cli.{command}" for command in commands), *sys.argv[1:]):
         importlib.import_module(name)
     code_fingerprint(Join(parts=(Write(text=""),)))  # reads the engine's source, for all that follow
-    templates = marin.report.page.render._templates()  # and compiles those of the page
+    templates = marin.report.page.render._templates()  # and compiles the page's templates
     for name in templates.list_templates(["html"]):
         templates.get_template(name)
     requests, answers = os.fdopen(os.dup(0)), os.fdopen(os.dup(1), "w", buffering=1)
@@ -45,7 +45,7 @@ def main() -> None:
 
 
 def become(job: dict[str, Any]) -> None:
-    """What is asked for; see tests.support.forks."""
+    """Run the job that was asked for; see tests.support.forks."""
     for stream, name in ((1, job["out"]), (2, job["err"])):
         os.dup2(os.open(name, os.O_WRONLY | os.O_CREAT | os.O_APPEND), stream)
     if job["reader_gone"]:

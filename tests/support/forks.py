@@ -53,8 +53,10 @@ class Forks:
         unset: tuple[str, ...] = (),
         reader_gone: bool = False,
     ) -> Ended:
-        """``marin …`` in a folder, into a pipe. path: further entries of Python's path. environment, unset: what is
-        different there. reader_gone: nobody reads stdout, as behind ``| head`` when it has seen enough.
+        """Run ``marin …`` in a folder, into a pipe.
+
+        path: further entries of Python's path. environment, unset: variables that the command gets or loses.
+        reader_gone: nobody reads stdout, as behind ``| head`` when it has seen enough.
         """
         variables = {**os.environ, "COLUMNS": "200", "PYTHONPATH": str(ROOT), **(environment or {})}
         return self.run(
@@ -76,9 +78,9 @@ class Forks:
         environment: Mapping[str, str],
         reader_gone: bool = False,
     ) -> Ended:
-        """``python FILE ARGUMENT…`` in a folder; ``marin ARGUMENT…`` where the file is "".
+        """Run ``python FILE ARGUMENT…`` in a folder, or ``marin ARGUMENT…`` if the file is "".
 
-        path: Python's, before the interpreter's own entries. environment: all of it.
+        path: Python's, before the interpreter's own entries. environment: the whole environment.
         """
         out, err = Path(self._folder.name, "out"), Path(self._folder.name, "err")
         for stream in (out, err):

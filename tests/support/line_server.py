@@ -37,7 +37,7 @@ class LineServer:
             raise
 
     def close(self) -> None:
-        """Ends it when it has done what it was asked."""
+        """End the server once it has answered its requests."""
         process, self._process = self._process, None
         if process is not None:
             process.communicate()

@@ -9,7 +9,10 @@ MARIN = Path(sys.executable).with_name("marin")
 
 
 def marin(folder: Path, *arguments: str, ends: int = 0) -> str:
-    """What the command says, which must end so. It finds marin where it is installed, and nothing else."""
+    """Run the command and return its output; ends: the exit code that it must have.
+
+    The command finds the installed marin, and nothing else.
+    """
     return told(folder, str(MARIN), *arguments, ends=ends)
 
 

@@ -76,8 +76,10 @@ def forks() -> Forks:
 
 
 class Project:
-    """What it runs is a child of a server that has imported the engine, unless that starts Ray. new_interpreters: it
-    is what a person starts, in every respect and at several times the cost.
+    """A small project with one experiment and a store.
+
+    The project runs commands as children of a server that has imported the engine, except those that start Ray.
+    new_interpreters: it runs them in new interpreters, exactly as a person does, at several times the cost.
     """
 
     def __init__(self, folder: Path, experiment: str = EXPERIMENT, *, new_interpreters: bool = False) -> None:
@@ -116,7 +118,7 @@ class Project:
         environment: Mapping[str, str] | None = None,
         fork: bool = True,
     ) -> Ended:
-        """``python FILE ARGUMENT…`` or ``…/bin/marin ARGUMENT…``, when it has ended. environment: what is added."""
+        """Run ``python FILE ARGUMENT…`` or ``…/bin/marin ARGUMENT…`` to its end. environment: added variables."""
         variables = {**self.environment(), **(environment or {})}
         if self.new_interpreters or not fork:
             done = subprocess.run(command, capture_output=True, text=True, env=variables, cwd=cwd, check=False)

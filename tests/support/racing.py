@@ -1,4 +1,4 @@
-"""A plan that many drivers run at once, and what must be true of it in the end."""
+"""A plan that many drivers run at once, and the facts that must hold at the end."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ class Race:
         return [(label, int(pid)) for label, pid in (line.split() for line in lines)]
 
     def close_for(self, pid: int) -> None:
-        """Whatever becomes of the gate, this process goes on waiting."""
+        """Keep this process waiting, even after the gate has opened for the others."""
         (self.folder / f"gate-{pid}").touch()
 
     def wait_until_began(self, label: str, times: int = 1) -> int:
@@ -111,7 +111,7 @@ class Race:
 
 
 def records(prefix: str) -> list[Record]:
-    """What is committed; asserts that every byte of it is what its record says."""
+    """Return the committed records; assert that every byte matches its record."""
     return list(visible(Store(prefix)).values())
 
 

@@ -1,7 +1,7 @@
-"""What a plan downloads, small: a local server with the hub's protocol, and one with the listings of other publishers.
+"""Serve a plan's downloads in small: one server speaks the hub's protocol, one has the listings of other publishers.
 
-Its files have the names, formats and fields that the plan's readers want, and text that the plan's own filters keep
-most of: of this Python installation, and generated problems where items are wanted.
+The files have the names, formats and fields that the plan's readers want. Their text comes from this Python
+installation, or is generated problems if a step wants items. The plan's own filters keep most of the text.
 """
 
 # pyright: basic
@@ -65,7 +65,7 @@ class ManyRepositories(HubServer):
 
 @dataclass(frozen=True, kw_only=True)
 class SmallHub:
-    """endpoint: for HF_ENDPOINT. listings: by the URL that is not asked. log: of paths that were asked for."""
+    """endpoint: for HF_ENDPOINT. listings: by the real URL, which nobody asks. log: the requested paths."""
 
     endpoint: str
     listings: Mapping[str, Listing]
@@ -74,7 +74,7 @@ class SmallHub:
 
 @contextmanager
 def small_hub(experiment: Experiment, folder: Path) -> Generator[SmallHub]:
-    """Serves what this experiment downloads. folder: for work in progress."""
+    """Serve the files that this experiment downloads. folder: for work in progress."""
     log: list[tuple[str, str]] = []
     common: dict[str, Any] = {"log": log, "troubles": {}, "breaks": {}}
     nothing: dict[str, Any] = dict.fromkeys(("large", "lies", "gated"), frozenset[str]())

@@ -129,12 +129,12 @@ def artifact_of(store: Store, record: Record) -> Artifact:
 
 
 def attempt_of(step: ExecutorStep[Any]) -> Callable[[int], str]:
-    """Where the attempts at a step write, by the number of each."""
+    """Return a function that gives the folder of the step's attempt with a number."""
     return lambda number: attempt_directory(step.op, step.label, step.identity, number)
 
 
 def runs_otherwise(monkeypatch: Any, cls: type[ExecutorStep[Any]], run: Callable[..., Blob]) -> None:
-    """The same code makes other bytes from now on, as if a run in this process had changed what it does."""
+    """Let the same code make other bytes from now on, as if a run in this process had changed its behaviour."""
     monkeypatch.setattr(cls, "run", run)
 
 
@@ -144,14 +144,14 @@ def execute(plan: Plan, check_inputs: int = EVERY_BYTE, *, keep_going: bool = Fa
 
 
 def record_of(prefix: str, step: ExecutorStep[Any]) -> Record:
-    """Of what is committed; it must be."""
+    """Return the record of a step, which must be committed."""
     record = Store(prefix).record(step.identity)
     assert record is not None
     return record
 
 
 def forget(prefix: str | Path, step: ExecutorStep[Any]) -> None:
-    """As if nobody had ever begun the step; what its attempts wrote stays."""
+    """Make the store look as if nobody had begun the step; the files of its attempts stay."""
     for folder in (CLAIMS, ENDS):
         for path in (Path(prefix) / folder).glob(f"{step.identity}.*"):
             path.unlink()

@@ -1,4 +1,4 @@
-"""What a fresh process finds committed in a store."""
+"""Find the committed outputs of a store as a fresh process does."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from marin.store.store import Store
 
 
 def visible(store: Store) -> dict[str, Record]:
-    """By identity; asserts that every byte of it is what its record says, and that a look at its step finds it."""
+    """Return records by identity; assert that every byte matches its record, and that each step finds its record."""
     store = Store(store.prefix)  # that has seen nothing yet
     records = Inventory(store).records
     for identity, record in records.items():

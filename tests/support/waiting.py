@@ -11,7 +11,7 @@ PATIENCE = 300.0  # seconds, after which it counts as never: a busy machine take
 
 
 def wait_until(happened: Callable[[], object], why: Callable[[], str] = lambda: "it did not happen") -> None:
-    """why: what the failure says."""
+    """Wait until something has happened. why: the text of the failure."""
     limit = time.monotonic() + PATIENCE
     while not happened():
         assert time.monotonic() < limit, why()
@@ -19,7 +19,7 @@ def wait_until(happened: Callable[[], object], why: Callable[[], str] = lambda: 
 
 
 def is_gone(pid: int) -> bool:
-    """Killed; whether its entry is still there is up to whoever inherits orphans."""
+    """Return whether the process was killed; a zombie counts, because its new parent may not collect it."""
     try:
         return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:

@@ -133,7 +133,7 @@ class Runs:
         return checkpoint.step_directory(Directory(spec.state) / "checkpoints", step)
 
     def diverging(self, spec: TrainingSpec, **recipe: Any) -> str:
-        """What the run says that must stop; nothing of it is announced, and its metrics are JSON."""
+        """Return the message of a run that must stop; the run announces no checkpoint and writes valid JSON metrics."""
         optimizer = dataclasses.replace(spec.optimizer, **recipe)
         saved: list[int] = []
         before = checkpoint.complete_steps(Directory(spec.state) / "checkpoints")
@@ -164,7 +164,7 @@ def strict_rows(directory: Directory) -> list[dict[str, Any]]:
 
 
 def waiting_for(spec: TrainingSpec, where: Path) -> subprocess.Popen[str]:
-    """A process that waits for a training, whose first step is done. where: a new folder for what it is given."""
+    """Start a process that waits for a training; return after the first step. where: a new folder for its spec."""
     where.mkdir()
     (where / "spec.json").write_text(to_json(spec))
     waiting = subprocess.Popen(

@@ -1,4 +1,4 @@
-"""Loss curves whose truth is known: a power law with noise, and what is put into it. Shapes: n steps."""
+"""Loss curves whose truth is known: a power law with noise and added faults. Shapes: n steps."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ STEP: Array = np.arange(STEPS, dtype=np.float64)
 
 
 def noise(rng: np.random.Generator, persistence: float, steps: int = STEPS) -> Array:
-    """Of deviation NOISE; persistence: correlation of neighbours."""
+    """Draw noise of standard deviation NOISE. persistence: the correlation of neighbouring steps."""
     fresh = rng.normal(0, NOISE * np.sqrt(1 - persistence**2), steps)
     made = np.empty(steps)
     made[0] = rng.normal(0, NOISE)

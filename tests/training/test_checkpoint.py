@@ -55,7 +55,7 @@ def test_an_untouched_checkpoint_verifies(run: Directory) -> None:
 
 
 def test_a_bucket_is_asked_as_often_whatever_the_number_of_files(server: StoreServer) -> None:
-    """256 hosts write thousands of files, and each of them verifies all of them when it resumes."""
+    """256 hosts write thousands of files, and each host verifies every file when it resumes."""
     asked: list[int] = []
     for files in (2, 20):
         prefix = server.new_prefix()

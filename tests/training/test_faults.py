@@ -1,6 +1,6 @@
-"""Real rehearsal runs with a fault each: what is said of them, and that nothing is said of the run without one.
+"""Test the health findings of real rehearsal runs: one finding for each fault, none for the run without a fault.
 
-That the machine is slower is not counted: it is, while other tests run.
+The tests ignore findings of a slower machine, because other tests slow the machine down.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def test_a_loader_that_stalls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_a_deep_cooldown_without_z_loss_is_named(tmp_path: Path) -> None:
-    """At this size the head's norm does not grow by it, nor log Z: what is said is that the guard is off."""
+    """At this size neither the head's norm nor log Z grows, so the finding says that the guard is off."""
     recipe: dict[str, Any] = {"optimizer": Adam(peak_lr=3e-3, max_grad_norm=1.0, ema=0.95, z_loss=0.0)}
     spec = faults.spec(tmp_path, schedule=Schedule(warmup=20, decay=Decay(100, faults.STEPS)), **recipe)
     found = only(found_in(spec), Kind.NORMALIZER)

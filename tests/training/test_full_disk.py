@@ -46,7 +46,7 @@ def test_a_disk_that_fills_up_during_a_save(disk: SmallDisk, tmp_path: Path) -> 
 
     def fill(done: int, _loss: float) -> None:
         if done == 7:
-            disk.fill(leave=100 << 10)  # some of the arrays fit, all of them do not
+            disk.fill(leave=100 << 10)  # room for some of the arrays only
 
     with pytest.raises(StoreFull) as full:
         train(spec, log, step=fill, checkpoint=announced.append)

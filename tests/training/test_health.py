@@ -1,4 +1,4 @@
-"""What is said of a run by its metrics: on curves whose truth is known."""
+"""Test the health findings from a run's metrics, on curves whose truth is known."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ RUNS = 20
 
 @pytest.mark.parametrize("persistence", [0.0, 0.5])
 def test_rates_on_curves_whose_truth_is_known(persistence: float) -> None:
-    """benchmarks/training/health_rates.py takes more of them. The research had 1.00 and .69 of the shifts."""
+    """benchmarks/training/health_rates.py runs more curves. The research found 1.00 and .69 of the shifts."""
     found = rates(RUNS, persistence)
     assert found["false spikes"] == found["false shifts"] == found.get("false orders", 0) == 0
     for became in Fate:
@@ -29,7 +29,7 @@ def test_rates_on_curves_whose_truth_is_known(persistence: float) -> None:
 
 @pytest.mark.parametrize("course", [name for name in COURSES if name != "both creep up by .1"])
 def test_what_is_said_of_whole_runs_whose_truth_is_known(course: str) -> None:
-    """A creep of both losses, of one of them, a rewarm by 10, a cosine."""
+    """The courses are a creep of both losses, a creep of one loss, a rewarm by 10, and a cosine."""
     assert courses([course], runs=6)[course] == 1
 
 
@@ -39,7 +39,7 @@ def test_how_long_the_norm_rose_before_the_loss(lead: int) -> None:
 
 
 def rows(steps: int = STEPS, seed: int = 0) -> list[dict[str, Any]]:
-    """Of a healthy run: every tenth step is looked at."""
+    """Make the metrics rows of a healthy run that looks at every tenth step."""
     rng = np.random.default_rng(seed)
     made: list[dict[str, Any]] = []
     for step in range(steps):

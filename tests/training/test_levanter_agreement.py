@@ -1,4 +1,4 @@
-"""Our shapes, schedule and recipe mean in Levanter what they say."""
+"""Test that Levanter carries out our shapes, schedule and recipe as written."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def test_stretched_positions_are_levanters_for_llama_3() -> None:
 
 
 def updates(recipe: Optimizer, schedule: Schedule, gradients: list[float]) -> list[float]:
-    """What a single weight of 1.0 is moved by, gradient after gradient; a gradient's loss is its size."""
+    """Return the updates of a single weight of 1.0, one for each gradient; a gradient's loss is its size."""
     import jax.numpy as jnp
     from levanter.tracker import NoopTracker, current_tracker
 
@@ -190,7 +190,7 @@ def test_a_long_update_is_clipped_to_its_history() -> None:
 
 
 def moved(optimizer: Any, steps: int) -> list[list[Any]]:
-    """What the arrays of a small Llama are moved by, step after step; gradients are random and the same each time."""
+    """Return the updates of a small Llama's arrays, one list for each step. The random gradients never change."""
     import jax
     import jax.numpy as jnp
     import numpy as np

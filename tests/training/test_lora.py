@@ -134,7 +134,7 @@ def test_a_run_without_adapters_is_what_it_was_and_each_value_counts() -> None:
 
 def test_memory_is_of_the_weights_and_what_the_adapters_need() -> None:
     weights, whole = LLAMA.parameters(VOCABULARY), replace(ADAPTED, lora=None)
-    # Of each layer: 32 → 32, 16, 16, 32 in attention and 32 ↔ 64 in the MLP.
+    # Each layer has 32 → 32, 16, 16, 32 in attention and 32 ↔ 64 in the MLP.
     trained = 2 * 2 * (64 + 48 + 48 + 64 + 3 * 96)
     assert LORA.parameters(LLAMA) == trained
     assert LoRA(rank=3, modules=("down_proj",)).parameters(LLAMA) == 2 * 3 * 96
@@ -234,7 +234,7 @@ def started_from(spec: TrainingSpec) -> Directory:
 
 
 def must_be_low_rank(spec: TrainingSpec, rank: int) -> None:
-    """Of what is adapted, merged − base has that rank; all else is the base's, bit by bit."""
+    """Assert that merged − base has this rank in each adapted array, and that all other arrays equal the base's."""
     before, after = (stored_arrays(each, "model") for each in (started_from(spec), merged(spec)))
     assert before.keys() == after.keys()
     adapted = {path: after[path] - before[path] for path in before if path.split("/")[-2] in MODULES}

@@ -1,4 +1,4 @@
-"""What is NaN or infinite stops a run, is never saved or published, and is never gone on from."""
+"""Test that a NaN or infinite value stops the run, and that no run saves, publishes or continues such weights."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Runs:
 
 @pytest.mark.slow
 def test_an_update_that_is_not_finite_stops_before_its_weights_are_saved(runs: Runs) -> None:
-    """The loss of that step is fine: it is of the weights before."""
+    """The loss of that step is finite, because the step computes it with the weights before the update."""
     spec = runs.named("first update", schedule=Schedule(), end_step=1, keep_steps=(1,))
     said = runs.diverging(spec, peak_lr=HUGE)
     for fact in ("step 0", "update_norm is inf", "learning rate of 1e+38", "No checkpoint was saved", "lower the"):

@@ -1,4 +1,4 @@
-"""How far weights are apart, against NumPy over whole arrays."""
+"""Test the distance between two sets of weights against NumPy over whole arrays."""
 
 from pathlib import Path
 

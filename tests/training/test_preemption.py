@@ -29,13 +29,13 @@ END = 60
 
 @dataclasses.dataclass
 class Runs:
-    """spec: of a run of which every single step is saved, because it is time."""
+    """spec: a run that saves a checkpoint after every step, because the interval in minutes has passed."""
 
     folder: Path
     spec: TrainingSpec
 
     def named(self, name: str, **changes: Any) -> TrainingSpec:
-        """Of one that saves only at its end, or when it is told to."""
+        """Return the spec of a run that saves only at its end, or when told to."""
         state = str(self.folder / name / "state")
         return dataclasses.replace(self.spec, state=state, checkpoint_minutes=None, **changes)
 

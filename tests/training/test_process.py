@@ -1,4 +1,4 @@
-"""What a training process prints reaches whoever waits for it."""
+"""Test that the output of a training process reaches the process that waits for the training."""
 
 from __future__ import annotations
 

@@ -102,7 +102,7 @@ def test_batches_are_made_ahead_and_what_goes_wrong_there_is_raised() -> None:
         compute_axis_mapping = {"batch": "data"}  # noqa: RUF012
 
     class Ending(Numbered):
-        """Of which three batches can be read."""
+        """A store that gives three batches and then fails."""
 
         asked = 0
 

@@ -1,4 +1,4 @@
-"""One process with four devices: what they compute together is what one computes alone."""
+"""Test that one process with four devices computes the same results as one device alone."""
 
 from __future__ import annotations
 

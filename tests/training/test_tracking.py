@@ -46,7 +46,7 @@ def tracked(
     arguments: Sequence[str] = (),
     **variables: str,
 ) -> list[str]:
-    """Track rows in a process of its own; what it notes."""
+    """Track rows in a new process, and return its notes."""
     run = {"tracker": tracker, "name": "mantis", "identity": "ab" * 32}
     done = subprocess.run(
         [sys.executable, "-c", code, *arguments],

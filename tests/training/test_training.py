@@ -89,7 +89,7 @@ def test_a_resume_says_what_is_not_as_it_was(runs: Runs) -> None:
     assert f"changed since the checkpoint of step {KEPT}: checkpoint_every: 4 → 2" in timings.notes
     row, whole = runs.rows(spec)[KEPT], runs.rows(runs.spec)[KEPT]
     assert row["changed"] == [*whole.get("changed", []), "checkpoint_every: 4 → 2", "code:  → other"]
-    assert {**row, "changed": 0} == {**whole, "changed": 0}  # nothing else of it is
+    assert {**row, "changed": 0} == {**whole, "changed": 0}  # every other value is as it was
     settings = checkpoint.read_facts(runs.checkpoint(spec, END)).settings
     assert (settings["checkpoint_every"], settings["optimizer.ema"], settings["stages.0"]) == (
         2, 0.8, "stride 1 0.75, stride 5 0.25",
@@ -128,9 +128,9 @@ def test_a_fork_with_the_optimizer_state_goes_on_as_if_nothing_had_happened(runs
     first, *others = runs.rows(spec)
     assert first.pop("guards") == runs.rows(runs.spec)[0]["guards"]  # in the first line of each run
     expected = runs.rows(runs.spec)[KEPT:]
-    assert expected[0].pop("changed") == ["learning rate: hold → decay"]  # of a fork: what its checkpoint had otherwise
+    assert expected[0].pop("changed") == ["learning rate: hold → decay"]  # a fork lists changes since its checkpoint
     assert [first, *others] == expected
-    assert "optimizer_state" not in report_of(spec)  # all of it was read as it is
+    assert "optimizer_state" not in report_of(spec)  # the fork read the whole state unchanged
 
 
 def report_of(spec: TrainingSpec) -> dict[str, Any]:
@@ -146,7 +146,7 @@ def alike(rows: list[dict[str, Any]], others: list[dict[str, Any]]) -> bool:
 
 
 def test_guards_are_switched_off_and_on_without_losing_the_moments(runs: Runs) -> None:
-    """None of them triggers in so few steps: what is trained is what the uninterrupted run trained."""
+    """No guard triggers in so few steps, so the run trains exactly as the uninterrupted run did."""
     source, whole = runs.checkpoint(runs.spec, KEPT), runs.rows(runs.spec)
     unguarded = dataclasses.replace(runs.spec.optimizer, clip_update_norm=None, skip_bad_steps=None, ema=None)
     off = runs.named(
@@ -199,14 +199,14 @@ def test_a_guard_with_another_window_begins_its_history_anew(runs: Runs) -> None
     runs.train(spec)
     fresh = report_of(spec)["optimizer_state"]["fresh"]
     assert {path.split("/")[-1] for path in fresh} == {"update_norms", "valid_mask", "current_idx", "count"}
-    # Of any setting, not of the recipe alone.
+    # The report lists changes of all settings, not only of the recipe.
     assert report_of(spec)["changed"] == {
         "batch.5": [6, None], "batch.7": [8, None], "optimizer.clip_update_norm.window": [128, 8], "seed": [3, 4],
     }  # fmt: skip
 
 
 def norms_seen(source: Directory) -> int:
-    """How many update norms the clip's history of a checkpoint holds."""
+    """Return the number of update norms in the clip history of a checkpoint."""
     import jax
     import numpy as np
     from levanter.checkpoint import load_checkpoint
@@ -219,7 +219,7 @@ def norms_seen(source: Directory) -> int:
 
 @pytest.mark.filterwarnings("ignore")  # Levanter's imports warn
 def test_the_clip_begins_with_the_history_of_another_checkpoint(runs: Runs) -> None:
-    """Where the clip was off for a while, as between 74,000 and 80,000 steps of the 32B."""
+    """The clip was off for a while before, as between steps 74,000 and 80,000 of the 32B."""
     unclipped = dataclasses.replace(runs.spec.optimizer, clip_update_norm=None)
     source = runs.checkpoint(runs.spec, KEPT).url
     off = runs.named(
@@ -254,7 +254,7 @@ def test_a_rebuilt_optimizer_state_is_like_the_one_that_was_lost(runs: Runs) -> 
         [rows[rebuild]] = runs.rows(spec)
     assert "optimizer state: rebuilt from the 10 batches from step 2 on, which changed no weight" in notes
     assert norms_seen(runs.checkpoint(spec, KEPT + 1)) == 10 + 1
-    # The weights are those of the checkpoint, and so is the learning rate.
+    # The weights and the learning rate equal the checkpoint's.
     for name in ("loss", "learning_rate", "grad_norm"):
         assert rows[10][name] == pytest.approx(whole[name], rel=1e-5)
     # A first update from nothing is as long as the rate for every weight; one with moments is shorter.

@@ -1,4 +1,4 @@
-"""What a run takes from another run's checkpoint: refused where nothing of it fits."""
+"""Test which weights a run takes from another run's checkpoint, and its refusal if no array fits."""
 
 from __future__ import annotations
 

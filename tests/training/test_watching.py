@@ -1,4 +1,4 @@
-"""What a running training says of its weights and of held-out text, against the checkpoint that it leaves."""
+"""Test a running training's measures of its weights and of held-out text against the checkpoint that it saves."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ def note_execution(folder: str) -> None:
 
 
 def make(folder: str, reads: tuple[str, ...], values: tuple[str, ...]) -> str:
-    """What a Python step does: notes that it ran, returns its value."""
+    """Carry out a Python step: note that it ran, and return its value."""
     note_execution(folder)
     return value(reads, values)
 
@@ -86,7 +86,7 @@ def expected_answer(steps: int) -> str:
 
 
 def answer_of_files(folder: str, steps: int) -> str:
-    """Of the tools whose values are files."""
+    """Return the answer of a tool whose values are files."""
     last = [node.name for node in list(layers(steps))[-1]]
     held: list[str] = []
     for name in last:

@@ -54,7 +54,7 @@ if __name__ == "__main__":
         try:
             ray.init(address=address, log_to_driver=False, logging_level="ERROR")
             break
-        except ConnectionError:  # its node answers before the cluster knows of it
+        except ConnectionError:  # the node answers before the cluster has registered it
             if not left:
                 raise
 

@@ -103,7 +103,8 @@ STARLING = {
     "medu_science_qa": ("0.1", 5),
 }
 
-# Not printed in a retrospective: what the weights of the runs' code come to, e.g. 1.54 / 10.957 and 3.8 / 14.812.
+# No retrospective prints these shares. They follow from the weights in the runs' code, e.g. 1.54 / 10.957 and
+# 3.8 / 14.812.
 PHOENIX = {
     "nemotron_cc/medium": "30.85",
     "nemotron_cc/hq_synth": "24.82",

@@ -20,8 +20,8 @@ steps = {scale.value: [[step.name, step.identity] for step in build(scale).steps
 print(json.dumps({"steps": steps, "sources": [*catalogue.CORPORA, *held_out.DOMAINS, *held_out.FULL]}))
 """
 
-# In each file of the catalogue, before what is there: by name, by folder and by order it would be taken first.
-# Nobody knows a commit of it, so that building its step at full scale would raise.
+# The test adds this source to each file of the catalogue, before the other sources: by name, by folder and by order
+# the catalogue would take it first. The source has no known commit, so building its step at full scale would raise.
 CORPUS = """
     Corpus(
         name="{name}",
@@ -52,7 +52,7 @@ TABLES = (
 
 
 def identities(folder: Path) -> dict[str, object]:
-    """Of every step of exp1529 at both scales, with the ``experiments`` package of that folder."""
+    """Return the identity of every step of exp1529 at both scales, with the folder's ``experiments`` package."""
     done = subprocess.run(
         [sys.executable, "-P", "-c", IDENTITIES],
         capture_output=True,

@@ -114,7 +114,7 @@ def test_a_commit_of_which_only_some_digits_are_public_is_called_that() -> None:
 
 @pytest.mark.parametrize("name", catalogue.CORPORA)
 def test_every_entry_is_complete(name: str) -> None:
-    """What nobody knows is said to be unknown; numbers that were made up would not be."""
+    """An entry says that a fact is unknown, and invents no number."""
     entry = catalogue.corpus(name)
     assert entry.kind
     assert entry.licence

@@ -1,4 +1,4 @@
-"""Paloma's sources, beside lm-evaluation-harness' own list of them, at both scales."""
+"""Test Paloma's sources against lm-evaluation-harness' own list, at both scales."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ class Browser:
         return reply
 
     def crawl(self, *starts: str, most: int = 400) -> dict[str, Reply]:
-        """Everything that links and forms lead to, by path below the secret part; all of it is there."""
+        """Return every page that links and forms reach, by path below the secret part; assert that each exists."""
         pending, found = list(starts or [""]), dict[str, Reply]()
         while pending and len(found) < most:
             path = pending.pop(0)

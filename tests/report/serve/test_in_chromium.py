@@ -1,4 +1,4 @@
-"""What a real browser makes of the pages: hostile text stays text, and of scripts only our own runs."""
+"""Test the pages in a real browser: hostile text stays text, and only our own script runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who is answered, what every answer forbids, and how `marin serve` begins and ends."""
+"""Test `marin serve`: its start and end, the clients that it answers, and the headers that restrict every answer."""
 
 from __future__ import annotations
 

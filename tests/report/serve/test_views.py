@@ -1,4 +1,4 @@
-"""What the pages of a served store show: of a store that steps made, over HTTP."""
+"""Test the pages of a served store over HTTP, on a store that steps made."""
 
 from __future__ import annotations
 

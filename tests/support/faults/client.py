@@ -13,7 +13,7 @@ from tests.support.line_server import LineServer
 
 @dataclass
 class Ended:
-    """status: exit code, or minus the signal. operations: what it did to the store, in order."""
+    """The end of a run. status: exit code, or minus the signal. operations: its operations on the store, in order."""
 
     status: int
     said: str
@@ -21,7 +21,7 @@ class Ended:
 
 
 class Strikes:
-    """Runs of one file, as children of a server. synced: what a run wrote down as safe on the disk."""
+    """Runs of one file, as children of a server. synced: the file in which a run notes the files safe on the disk."""
 
     def __init__(self, folder: Path, file: Path, *first: str, environment: Mapping[str, str] | None = None) -> None:
         """first: arguments of the run that imports what all need."""

@@ -1,4 +1,4 @@
-"""What happens inside the process under test: count the operations on the store, and strike at one."""
+"""Count the operations on the store inside the process under test, and strike at one."""
 
 import errno
 import os
@@ -71,7 +71,7 @@ def state_of(held: os.stat_result) -> str:
 
 
 def described(event: str, arguments: tuple[object, ...], store: str) -> str | None:
-    """``write .marin/ends/….json``; None for what is not an operation on the store."""
+    """Return ``write .marin/ends/….json``, or None if the event is no operation on the store."""
     if event == "open" and isinstance(arguments[2], int):
         verb = "write" if arguments[2] & WRITING else "read"
     elif event in CHANGES:

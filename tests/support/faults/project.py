@@ -158,9 +158,9 @@ class Struck(Strikes):
         return self.strike(self.store, [*self._arguments(), *arguments], strike, at, error, costly=costly)
 
     def cut_power(self, *, spare: str = "nothing") -> list[str]:
-        """Empty every file that was not synced as it is now, as disks do that lose what they had yet to write.
+        """Empty every file that was not synced in its present state, as a disk does that loses unwritten data.
 
-        spare: what begins so is left alone, by its name below the store. Returns the names of those that it emptied.
+        spare: files whose name below the store begins so stay as they are. Returns the names of the emptied files.
         """
         synced = set(self.synced.read_text().splitlines()) if self.synced.exists() else set[str]()
         files = {str(path.relative_to(self.store)): path for path in self.store.rglob("*") if path.is_file()}

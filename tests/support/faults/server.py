@@ -1,7 +1,7 @@
 """``python -m tests.support.faults.server FILE ARGUMENT…``: runs the driver FILE once, then as children.
 
-One JSON request a line, one JSON answer a line. A child is a process of its own, with its own pid, and is what a
-driver is in every respect but that its imports, fingerprints and templates took no time.
+One JSON request a line, one JSON answer a line. A child is a process of its own, with its own pid. It differs from a
+driver only in one respect: its imports, fingerprints and templates took no time.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def driven(file: str, arguments: list[str]) -> int:
 
 
 def exit_code(command: list[str], act: Callable[[], object], crashed: int = 1) -> int:
-    """Of a process that does this. crashed: where an exception ends it."""
+    """Return the exit code of a process that does this. crashed: the code if an exception ends the process."""
     sys.argv = command
     status = 0
     try:

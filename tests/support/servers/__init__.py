@@ -1,8 +1,8 @@
 """Object stores on this machine: real HTTP servers with real conditions, that fail when told to.
 
-Each runs in a process of its own: moto (S3) or gcp-storage-emulator (GCS) behind a front that adds what the emulator
-lacks (see generations.py), serialises changes of one object, and does what rules say: delays, refusals, cut
-connections, lost answers, stale listings.
+Each store runs in a process of its own: moto (S3) or gcp-storage-emulator (GCS) behind a front. The front adds the
+features that the emulator lacks (see generations.py), serialises changes of one object, and follows rules: delays,
+refusals, cut connections, lost answers, stale listings.
 """
 
 from __future__ import annotations
@@ -67,11 +67,11 @@ class StoreServer:
         }
 
     def new_prefix(self) -> str:
-        """Where a fresh store can live."""
+        """Return an unused prefix for a fresh store."""
         return f"{self.kind.value}://{BUCKET}/{uuid.uuid4().hex[:12]}/store"
 
     def new_bucket(self, region: str) -> str:
-        """Where a fresh store can live, in a bucket of its own that says it is in this region."""
+        """Return a prefix for a fresh store, in a new bucket that says it is in this region."""
         bucket = f"lab-{uuid.uuid4().hex[:12]}"
         if self.kind is Kind.S3:
             where = f"<LocationConstraint>{region}</LocationConstraint>" if region != "us-east-1" else ""
@@ -83,7 +83,7 @@ class StoreServer:
         return f"{self.kind.value}://{bucket}/store"
 
     def obey(self, *rules: Rule) -> None:
-        """Do this from now on, instead of what was said before; counting starts anew."""
+        """Follow these rules from now on, in place of the earlier rules; counts restart at zero."""
         self._ask("PUT", "/-/control", json.dumps([rule.to_json() for rule in rules]).encode())
 
     def calls(self) -> list[tuple[Operation, str, int]]:
@@ -91,12 +91,12 @@ class StoreServer:
         return [(Operation(operation), name, status) for operation, name, status in self._control()["seen"]]
 
     def counts(self, prefix: str) -> Counter[Operation]:
-        """Of one store alone: logs of others may still be on their way."""
+        """Count the calls of one store alone, because late calls of other stores may still arrive."""
         path = prefix.split("/", 3)[3]
         return Counter(operation for operation, name, _ in self.calls() if name.startswith(path))
 
     def bytes_read(self, prefix: str) -> Counter[str]:
-        """Of one store alone: how many bytes of each object it gave, by the last part of the object's name."""
+        """Return the number of bytes read from each object of one store, by the last part of the object's name."""
         path, found = prefix.split("/", 3)[3], Counter[str]()
         for name, size in self._control()["served"]:
             if name.startswith(path):

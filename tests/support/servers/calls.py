@@ -1,4 +1,4 @@
-"""What a request to an object store asks for, whatever its dialect."""
+"""Tell the operation and the object of a request to an object store, in any dialect."""
 
 from __future__ import annotations
 

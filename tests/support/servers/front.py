@@ -1,4 +1,4 @@
-"""The front of a store's server: forwards every call to an emulator, doing to it what the rules say."""
+"""The front of a store's server: it applies the rules to every call and forwards the call to an emulator."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Front:
         return runner.addresses[0][1]
 
     async def control(self, request: web.Request) -> web.Response:
-        """PUT: these rules from now on, and a fresh count. GET: what was counted."""
+        """PUT: these rules from now on, and a fresh count. GET: the counts."""
         if request.method == "PUT":
             self.rules = [rule_from_json(data) for data in await request.json()]
             self.seen, self.served, self.most_in_flight = [], [], 0

@@ -1,9 +1,8 @@
-"""What the GCS emulator lacks and real GCS has: generation preconditions, generation headers, pages of listings, and
-buckets that say where they are.
+"""Add to the GCS emulator the features that only real GCS has: generations, pages of listings, and bucket locations.
 
-Measured on gcp-storage-emulator 2026.7.19: ``ifGenerationMatch`` is ignored, a download carries no
-``x-goog-generation``, a listing ignores ``maxResults``, and an upload whose bytes end in a carriage return loses it
-(the body goes through Python's e-mail parser).
+Generations are preconditions and headers. Measured on gcp-storage-emulator 2026.7.19: it ignores
+``ifGenerationMatch`` and, in listings, ``maxResults``. A download carries no ``x-goog-generation``. An upload loses a
+carriage return at its end, because the body goes through Python's e-mail parser.
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ def refusal(status: int, message: str) -> Answer:
 
 
 async def answer(ask: Ask, request: Request, call: Call) -> Answer:
-    """The emulator's answer to a call, with what it lacks. The caller lets nobody else touch the object meanwhile."""
+    """Return the emulator's answer with the missing features. The caller keeps others from the object meanwhile."""
     if call.operation is Operation.PART and request.method == "DELETE":
         return Answer(499)  # the upload is cancelled
     if call.operation is Operation.LIST:
@@ -120,7 +119,7 @@ def _page(given: Answer, query: dict[str, str]) -> Answer:
 
 
 def hide(given: Answer, hidden: str) -> Answer:
-    """A listing without the objects whose name matches: what an eventually consistent store shows."""
+    """Return a listing without the objects whose name matches, as an eventually consistent store does."""
     if given.headers.get("Content-Type", "").startswith("application/json"):
         whole = json.loads(given.body)
         whole["items"] = [item for item in whole["items"] if not re.search(hidden, item["name"])]

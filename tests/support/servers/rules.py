@@ -1,4 +1,4 @@
-"""What the server should do to the calls of a store's clients, as told by a test."""
+"""The rules by which a test tells the server how to treat the calls of a store's clients."""
 
 from __future__ import annotations
 

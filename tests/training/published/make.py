@@ -3,8 +3,8 @@
     python tests/training/published/make.py
 
 One folder for each architecture, as transformers' save_pretrained writes it, plus logits.npz: ``tokens`` (2, 24) int32
-and ``logits`` (2, 24, 304) float32, computed in float32. Norms and biases are random too, so that a place that mixes
-two of them up does not go unseen. llama3 is stored in bfloat16, in several shards.
+and ``logits`` (2, 24, 304) float32, computed in float32. Norms and biases are random too, so that code that swaps two
+norms or biases changes the logits. llama3 is stored in bfloat16, in several shards.
 """
 
 from pathlib import Path
