@@ -19,7 +19,7 @@ from operators.tokenize_chats import TokenizeChats
 from operators.train import trained_by
 
 if TYPE_CHECKING:
-    from marin.evaluation.suite import Outcome
+    from marin.evaluation.results import Outcome
 
 
 @value("evaluated_weights")

@@ -93,6 +93,18 @@ class Results:
         return self.items[task, form]
 
 
+@dataclass(frozen=True)
+class Outcome:
+    """The outcome of an evaluation.
+
+    metrics: the headline numbers. stderr: by metric, the standard error over items. results: document by document and
+    item by item."""
+
+    metrics: Mapping[str, float]
+    stderr: Mapping[str, float]
+    results: Results
+
+
 def item_result(
     task: str, form: Format, item: Item, gold: TokenBits, choice: Mapping[str, Any], group: str = ""
 ) -> ItemResult:

@@ -12,7 +12,7 @@ from marin.evaluation.formats import Format
 from marin.evaluation.groups import grouping
 from marin.evaluation.harness import ItemTask, ScoringModel, evaluate_items
 from marin.evaluation.items import Item
-from marin.evaluation.results import DocumentResult, Results, document_result, groups_in_words, item_result
+from marin.evaluation.results import DocumentResult, Outcome, Results, document_result, groups_in_words, item_result
 from marin.evaluation.scoring import Scoring, bits_per_byte
 
 
@@ -23,18 +23,6 @@ class TaskItems:
     name: str
     items: Sequence[Item]
     choices: int
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """The outcome of an evaluation.
-
-    metrics: the headline numbers. stderr: by metric, the standard error over items. results: document by document and
-    item by item."""
-
-    metrics: Mapping[str, float]
-    stderr: Mapping[str, float]
-    results: Results
 
 
 def evaluate_checkpoint(
