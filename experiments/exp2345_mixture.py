@@ -15,10 +15,9 @@ from operators.datasets import gsm8k
 from operators.mixture_search import MixtureSearch
 
 
-def build(scale: Scale) -> Experiment:
-    swarm = Swarm(scale=scale, items=gsm8k.test_items(scale))
+def search(swarm: Swarm) -> MixtureSearch:
     size, tokens = swarm.size, swarm.data.tokens
-    search = MixtureSearch(
+    return MixtureSearch(
         label="swarm",
         sources={tokens(name): held for name, held in size.held.items()},
         natural={tokens(name): weight for name, weight in size.natural.items()},
@@ -29,7 +28,11 @@ def build(scale: Scale) -> Experiment:
         proxies=size.proxies,
         seeds=size.seeds,
     )
-    return Experiment(issue=2345, question=__doc__, results={"search": search.report, "comparison": search.verdict})
+
+
+def build(scale: Scale) -> Experiment:
+    found = search(Swarm(scale=scale, items=gsm8k.test_items(scale)))
+    return Experiment(issue=2345, question=__doc__, results={"search": found.report, "comparison": found.verdict})
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
+from experiments.exp2345_mixture import search
 from experiments.swarm import SIZES, Size, Swarm
 from marin import Experiment, Scale, executor_main
 from marin.evaluation.results import SCORES_FILE
@@ -27,7 +28,6 @@ from marin.store.inventory import read_inventory
 from marin.store.store import open_store
 from marin.training.metrics import TIMINGS, read_metrics
 from operators.datasets import gsm8k
-from operators.mixture_search import MixtureSearch
 
 MEMBERS, STEPS, PART = "FAMILY_MEMBERS", "FAMILY_STEPS", "FAMILY_PART"
 TOKENS, TRAININGS, SCORES = "tokens", "trainings", "scores"
@@ -40,19 +40,8 @@ class Family(Swarm):
 
 
 def build(scale: Scale) -> Experiment:
-    swarm = Family(scale=scale, items=gsm8k.test_items(scale))
-    size, tokens = swarm.size, swarm.data.tokens
-    search = MixtureSearch(
-        label="family",
-        sources={tokens(name): held for name, held in size.held.items()},
-        recipe=swarm.proxy,
-        score=swarm.score,
-        objective=dict.fromkeys(size.objective, 1.0),
-        target_tokens=size.target,
-        max_epochs=size.max_epochs,
-        proxies=size.proxies,
-    )
-    made = {TOKENS: search.sources, TRAININGS: search.trainings, SCORES: search.scores}[os.environ[PART]]
+    family = search(Family(scale=scale, items=gsm8k.test_items(scale)))
+    made = {TOKENS: family.sources, TRAININGS: family.trainings, SCORES: family.scores}[os.environ[PART]]
     results = {f"{at}": step for at, step in enumerate(made)}
     return Experiment(issue=2345, question="How long does a family take?", results=results)
 
