@@ -262,4 +262,4 @@ def _unit(objective: Mapping[str, float]) -> str:
 
 
 def _by_name(names: Sequence[str], shares: Array) -> dict[str, float]:
-    return {name: round(float(share), 4) for name, share in zip(names, shares, strict=True)}
+    return {name: float(share) for name, share in zip(names, shares, strict=True)}
