@@ -284,7 +284,6 @@ class Train(ExecutorStep[Checkpoint], op="train", uses_accelerator=True):
             must_read_on(self, before)
 
     def _spec(self, ctx: Context) -> Any:
-        from marin.training.process import compiled_folder
         from marin.training.spec import Source, Start, StartMode, TrainingSpec
         from marin.training.tracking import Tracked
 
@@ -337,7 +336,6 @@ class Train(ExecutorStep[Checkpoint], op="train", uses_accelerator=True):
             checkpoint_every=self.checkpoint_every,
             checkpoint_minutes=self.checkpoint_minutes,
             keep_steps=tuple(sorted({*ctx.milestones, *self.kept_steps()})),
-            compiled=str(compiled_folder() / "programs"),
             tracked=Tracked(tracker=ctx.tracker, name=self.label, identity=self.identity) if ctx.tracker else None,
             before=before,
             watch=self.watch and self.watch.lay_out(ctx, self.seq_len, before, separate=self.separate_documents),

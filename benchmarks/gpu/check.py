@@ -85,7 +85,6 @@ class Check:
             end_step=60,
             state=str(self.folder / name / "state"),
             checkpoint_every=60,
-            compiled=str(self.folder / "programs"),
             peak_flops=PEAK_FLOPS if self.accelerator else 0.0,
         )
         return dataclasses.replace(made, **changes)
@@ -243,6 +242,7 @@ def main() -> None:
     began = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
         check = Check(Path(folder), tiny=chosen.tiny, accelerator=not chosen.tiny)
+        os.environ["JAX_COMPILATION_CACHE_DIR"] = f"{folder}/programs"  # at first empty
         os.environ.update(child_environment(accelerator=not chosen.tiny))
         for name in chosen.only:
             if time.monotonic() - began > 60 * chosen.minutes:

@@ -24,7 +24,7 @@ from marin.training import checkpoint  # noqa: E402
 from marin.training.metrics import read_metrics  # noqa: E402
 from marin.training.model import Llama  # noqa: E402
 from marin.training.optimizer import Adam  # noqa: E402
-from marin.training.process import Listeners, compiled_folder, run_training  # noqa: E402
+from marin.training.process import Listeners, run_training  # noqa: E402
 from marin.training.schedule import Schedule  # noqa: E402
 from tests.training.runs import VOCABULARY, small_spec  # noqa: E402
 
@@ -48,7 +48,6 @@ def measure(folder: Path, given: argparse.Namespace) -> dict[str, object]:
     spec = small_spec(
         folder / "run", model=model, optimizer=Adam(peak_lr=1e-4, ema=0.9), schedule=Schedule(warmup=2),
         end_step=given.steps, checkpoint_every=given.every, max_epochs=1e3,
-        compiled=str(compiled_folder() / "programs"),
     )  # fmt: skip
     complete: dict[int, float] = {}
     began: dict[int, float] = {}

@@ -14,7 +14,7 @@ from marin.training.checkpoint import Facts
 from marin.training.spec import TrainingSpec
 
 # These fields differ between any two runs: first and last step, inputs and outputs, tracker and watch.
-READS = frozenset({"first_step", "end_step", "start", "state", "keep_steps", "compiled", "sources"})
+READS = frozenset({"first_step", "end_step", "start", "state", "keep_steps", "sources"})
 OWN = READS | {"before", "tracked", "watch", "process", "hang_minutes", "tensor"}
 PACKAGES = ("jax", "marin-levanter")
 

@@ -120,7 +120,6 @@ class TrainingSpec:
     interpolations: dict[int, int] = field(default_factory=dict[int, int])
     start: Start | None = None
     keep_steps: tuple[int, ...] = ()  # checkpoints that stay, besides the last two
-    compiled: str | None = None  # local folder that keeps compiled programs between processes, None for no folder
     tracked: Tracked | None = None  # the run in W&B or trackio, None for no tracking
     watch: Watched | None = None
     peak_flops: float = 0.0  # peak FLOP/s of all chips together, 0 if unknown

@@ -83,10 +83,6 @@ def make_trainer(spec: TrainingSpec) -> Trainer:
     logging.getLogger("levanter.tensorstore_serialization").setLevel(logging.ERROR)
     for name, setting in DEFAULT_JAX_CONFIG.items():
         jax.config.update(name, setting)
-    if spec.compiled is not None:
-        jax.config.update("jax_compilation_cache_dir", spec.compiled)
-        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.2)
-        jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
     join(spec.process)
     parts = (spec.optimizer, spec.schedule, spec.precision, spec.end_step, spec.tensor, spec.sequences_per_device)
     return _trainer(*parts, has_adapters=spec.lora is not None)

@@ -20,7 +20,6 @@ from marin.store.files.directory import Directory
 from marin.training.batches import Batches
 from marin.training.metrics import read_metrics
 from marin.training.optimizer import Adam
-from marin.training.process import compiled_folder
 from marin.training.spec import Source, Start, StartMode
 from operators.tokenize_chats import TokenizeChats
 from tests.operators.running import Given, run_step
@@ -165,7 +164,7 @@ def test_a_training_mixes_in_a_literal_share_and_counts_only_answers(tokenizer: 
     random_checkpoint(start, LLAMA, made.vocabulary, seed=1)
     (tmp_path / "web/meta.json").write_text(json.dumps(meta | {"tokenizer": made.tokenizer, "eos": 1}))
     spec = dataclasses.replace(
-        small_spec(tmp_path / "run", compiled=str(compiled_folder() / "programs")),
+        small_spec(tmp_path / "run"),
         sources=sources, stages={0: {"chats": 0.75, "web": 0.25}}, vocabulary=made.vocabulary, block=8,
         separate_documents=False, end_step=2, max_epochs=100.0, optimizer=Adam(peak_lr=1e-2, z_loss=0.0),
         start=Start(mode=StartMode.WEIGHTS, checkpoint=start.url),

@@ -13,7 +13,6 @@ from marin.data.token_store import MASK, TokenStore, write_token_store
 from marin.errors import TruncatedShard
 from marin.store.files.directory import Directory
 from marin.training.metrics import TIMINGS, read_metrics
-from marin.training.process import compiled_folder
 from tests.support.servers import StoreServer
 from tests.training.runs import SEQ_LEN, VOCABULARY, small_spec, train_here
 
@@ -84,7 +83,7 @@ def test_a_store_that_was_cut_short_in_a_bucket_is_refused(server: StoreServer) 
 @pytest.mark.parametrize("server", ["gs"], indirect=True)
 def test_a_training_reads_the_rows_of_its_batches(server: StoreServer, tmp_path: Path) -> None:
     prefix = server.new_prefix()
-    spec = small_spec(tmp_path / "here", compiled=str(compiled_folder() / "programs"), end_step=6)
+    spec = small_spec(tmp_path / "here", end_step=6)
     for source in spec.sources:
         store = TokenStore.open(Directory(source.store))
         ends = [int(end) for end in store.offsets[:]]

@@ -18,7 +18,6 @@ from marin.store.files.directory import Directory
 from marin.training.held_out import lay_out, write_held_out
 from marin.training.model import Llama, Precision, Recompute
 from marin.training.optimizer import Adam
-from marin.training.process import compiled_folder
 from marin.training.schedule import Schedule
 from marin.training.spec import Source, TrainingSpec, Watched
 
@@ -82,7 +81,6 @@ def spec(folder: Path, texts: Iterable[Ids] | None = None, **changes: Any) -> Tr
         state=state.url,
         checkpoint_every=STEPS,
         watch=Watched(every=5, directory=state.url),
-        compiled=str(compiled_folder() / "programs"),
     )
     return dataclasses.replace(made, **changes)
 

@@ -26,7 +26,7 @@ from marin.training.main import LOCK
 from marin.training.metrics import TIMINGS
 from marin.training.model import Llama, ModelShape, Precision, Qwen3, Recompute
 from marin.training.optimizer import Adam
-from marin.training.process import Listeners, Timings, TrainingEvents, run_training
+from marin.training.process import Listeners, Timings, TrainingEvents, compiled_folder, run_training
 from marin.training.schedule import Schedule
 from marin.training.spec import Prompts, Source, TrainingSpec, to_json
 
@@ -96,6 +96,9 @@ def train_here(spec: TrainingSpec, **listeners: Any) -> Timings:
         from marin.training.levanter_run import train
 
         jax.config.update("jax_platforms", "cpu")
+        jax.config.update("jax_compilation_cache_dir", str(compiled_folder() / "programs"))
+        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.2)
+        jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
         news = TrainingEvents(Listeners(**listeners))
         train(spec, news.hear)
     return news.timings

@@ -13,7 +13,7 @@ from marin.errors import StoreFull
 from marin.store.files.directory import Directory
 from marin.training import checkpoint
 from marin.training.metrics import TIMINGS, read_metrics
-from marin.training.process import Listeners, Timings, compiled_folder, run_training
+from marin.training.process import Listeners, Timings, run_training
 from marin.training.spec import TrainingSpec
 from tests.support.small_disk import SmallDisk, small_disk
 from tests.training.runs import small_spec
@@ -29,7 +29,7 @@ def disk(tmp_path: Path) -> Iterator[SmallDisk]:
 
 def on_disk(disk: SmallDisk, elsewhere: Path) -> TrainingSpec:
     """Its work lies on the small disk; its tokens and its log do not."""
-    spec = small_spec(elsewhere / "run", compiled=str(compiled_folder() / "programs"))
+    spec = small_spec(elsewhere / "run")
     return dataclasses.replace(spec, state=str(disk.folder / "state"))
 
 

@@ -16,7 +16,7 @@ import pytest
 from marin import BatchSchedule, Stages, mixture
 from marin.training.main import LOCK
 from marin.training.optimizer import Adam
-from marin.training.process import Listeners, compiled_folder, run_training
+from marin.training.process import Listeners, run_training
 from marin.training.schedule import Schedule
 from marin.training.spec import TrainingSpec
 from operators.evaluate import Evaluate
@@ -46,7 +46,7 @@ def weights(runs: Runs, spec: TrainingSpec) -> dict[bytes, bytes]:
 
 
 def test_the_next_training_has_the_same_process_and_the_bytes_of_one_of_its_own(tmp_path: Path) -> None:
-    runs = Runs(tmp_path, small_spec(tmp_path / "first", compiled=str(compiled_folder() / "programs")))
+    runs = Runs(tmp_path, small_spec(tmp_path / "first"))
     other = {"seed": 4, "stages": {0: {"stride 1": 0.25, "stride 5": 0.75}}}
     second, alone = runs.named("second", **other), runs.named("alone", **other)
     kept = trained(runs.spec)

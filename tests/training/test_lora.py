@@ -25,7 +25,6 @@ from marin.training.held_out import lay_out, write_held_out
 from marin.training.lora import MODULES, LoRA
 from marin.training.model import Architecture, ModelShape, Precision
 from marin.training.optimizer import Adam, ClipUpdateNorm, Muon, SkipBadSteps
-from marin.training.process import compiled_folder
 from marin.training.schedule import Schedule
 from marin.training.spec import Start, StartMode, TrainingSpec, Watched, to_json
 from operators.export import Export
@@ -198,9 +197,7 @@ def test_merged_weights_compute_what_the_adapters_do(shape: ModelShape, modules:
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Runs:
     """spec: of a run with adapters on a small pretrained model, which watches."""
     folder = tmp_path_factory.mktemp("lora")
-    base = small_spec(
-        folder / "base", optimizer=RECIPE, end_step=6, compiled=str(compiled_folder() / "programs"), batch={0: 8}
-    )
+    base = small_spec(folder / "base", optimizer=RECIPE, end_step=6, batch={0: 8})
     train_here(base)
     held_out = Directory(str(folder / "held out"))
     write_held_out(held_out, lay_out(TEXTS, ByteEncoder(), 16))

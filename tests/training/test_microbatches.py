@@ -13,7 +13,6 @@ import pytest
 from marin.data.chat import Chat, write_chats
 from marin.store.files.directory import Directory
 from marin.training.optimizer import Adam, ClipUpdateNorm
-from marin.training.process import compiled_folder
 from marin.training.schedule import Schedule
 from marin.training.spec import Source
 from tests.training.runs import SEQ_LEN, VOCABULARY, Runs, resumes_of, small_spec
@@ -44,7 +43,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Runs:
     recipe = Adam(peak_lr=1e-2, max_grad_norm=1.0, z_loss=1e-2, ema=0.8, clip_update_norm=ClipUpdateNorm())
     spec = small_spec(folder / "whole", optimizer=recipe, schedule=Schedule(warmup=1), end_step=END, batch={0: 8, 5: 4})
     stages = {0: {"stride 1": 0.25, "stride 5": 0.25, "chats": 0.5}}
-    spec = replace(spec, sources=(*spec.sources, chats), stages=stages, compiled=str(compiled_folder() / "programs"))
+    spec = replace(spec, sources=(*spec.sources, chats), stages=stages)
     made = Runs(folder, spec)
     made.train(spec)
     return made

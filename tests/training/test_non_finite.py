@@ -13,7 +13,6 @@ from marin.errors import UnreadableCheckpoint
 from marin.store.files.directory import Directory
 from marin.training import checkpoint
 from marin.training.metrics import MetricsLog, read_metrics
-from marin.training.process import compiled_folder
 from marin.training.schedule import Schedule
 from marin.training.spec import Start, StartMode
 from tests.training.broken import LM_HEAD, garble_marker, lose_array, poison, truncate
@@ -60,7 +59,7 @@ def test_every_array_of_a_state_is_looked_at() -> None:
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Runs:
     folder = tmp_path_factory.mktemp("non-finite")
-    spec = small_spec(folder / "good", keep_steps=KEPT, compiled=str(compiled_folder() / "programs"))
+    spec = small_spec(folder / "good", keep_steps=KEPT)
     made = Runs(folder, spec)
     made.train(spec)
     assert checkpoint.complete_steps(Directory(spec.state) / "checkpoints") == list(KEPT)

@@ -17,7 +17,7 @@ from marin.store.files.directory import Directory
 from marin.training import checkpoint
 from marin.training.main import LOCK
 from marin.training.metrics import TIMINGS, read_metrics
-from marin.training.process import Listeners, Timings, compiled_folder, run_training
+from marin.training.process import Listeners, Timings, run_training
 from marin.training.spec import TrainingSpec
 from tests.training.runs import small_spec, waiting_for
 
@@ -62,9 +62,8 @@ def saved(spec: TrainingSpec) -> list[int]:
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Runs:
     folder = tmp_path_factory.mktemp("preemption")
     spec = small_spec(
-        folder / "whole", end_step=END, checkpoint_every=RARELY, checkpoint_minutes=1e-9, max_epochs=100.0,
-        compiled=str(compiled_folder() / "programs"),
-    )  # fmt: skip
+        folder / "whole", end_step=END, checkpoint_every=RARELY, checkpoint_minutes=1e-9, max_epochs=100.0
+    )
     announced: list[int] = []
     train(spec, checkpoint=announced.append)
     assert announced == list(range(1, END + 1)), "each is announced once, in order, and the last before the end"

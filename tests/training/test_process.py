@@ -1,10 +1,15 @@
-"""Test that the output of a training process reaches the process that waits for the training."""
+"""Test that a training process passes on its printed lines, and compiles into the folder that is set."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from marin.training.child import Printed
+from marin.training.process import Listeners, run_training
+from marin.training.schedule import Schedule
+from tests.training.runs import small_spec
 
 
 def test_whole_lines_once_and_the_rest_at_the_end(tmp_path: Path) -> None:
@@ -20,3 +25,10 @@ def test_whole_lines_once_and_the_rest_at_the_end(tmp_path: Path) -> None:
     printed.tell(told.append, ended=True)
     printed.tell(told.append, ended=True)
     assert told == ["one", "two", "100%", "dead in the mid"]
+
+
+@pytest.mark.slow
+def test_compiled_programs_go_to_the_folder_of_the_variable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", str(tmp_path / "programs"))
+    run_training(small_spec(tmp_path / "run", end_step=2, schedule=Schedule(warmup=1)), tmp_path / "log", Listeners())
+    assert list((tmp_path / "programs").iterdir())

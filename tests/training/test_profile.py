@@ -11,7 +11,6 @@ import pytest
 from marin.cli.run_options import parse_steps
 from marin.errors import BadField
 from marin.store.files.directory import Directory
-from marin.training.process import compiled_folder
 from marin.training.spec import PROFILE
 from tests.training.runs import small_spec, train_here
 
@@ -27,10 +26,7 @@ def test_steps_are_read_as_people_write_them() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("steps", [(2, 3), (4, 99)], ids=["within", "to the end"])
 def test_a_trace_holds_the_steps_that_were_asked_for(steps: tuple[int, int], tmp_path: Path) -> None:
-    spec = small_spec(
-        tmp_path / "run", end_step=6, checkpoint_every=6, profile=steps,
-        compiled=str(compiled_folder() / "programs"),
-    )  # fmt: skip
+    spec = small_spec(tmp_path / "run", end_step=6, checkpoint_every=6, profile=steps)
     timings = train_here(spec)
     last = min(steps[1], 5)
     assert any(f"profile of steps {steps[0]} to {last}" in note for note in timings.notes)
@@ -44,7 +40,7 @@ def test_a_trace_holds_the_steps_that_were_asked_for(steps: tuple[int, int], tmp
 
 @pytest.mark.slow
 def test_steps_that_the_run_does_not_make_are_said(tmp_path: Path) -> None:
-    spec = small_spec(tmp_path / "run", end_step=2, profile=(9, 10), compiled=str(compiled_folder() / "programs"))
+    spec = small_spec(tmp_path / "run", end_step=2, profile=(9, 10))
     notes = train_here(spec).notes
     assert "no profile of steps 9 to 10: the run makes 0 to 1" in notes
     assert not Directory(spec.state).exists(PROFILE)

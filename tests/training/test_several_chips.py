@@ -17,7 +17,6 @@ import pytest
 from marin.evaluation.prefix_tree import Wanted
 from marin.store.files.directory import Directory
 from marin.training.metrics import read_metrics
-from marin.training.process import compiled_folder
 from marin.training.spec import Watched, to_json
 from tests.training.runs import QWEN3, VOCABULARY, prompts_in, random_checkpoint, samples, small_spec, train_here
 
@@ -38,7 +37,6 @@ for spec in sys.argv[2:]:
     train(from_json(spec), lambda event, **facts: None)
 """
 LENGTH = 128
-PROGRAMS = str(compiled_folder() / "programs")
 
 
 def answers(directory: Directory) -> tuple[list[Any], list[list[int]], np.ndarray]:
@@ -71,7 +69,7 @@ def test_four_devices_say_what_one_says(tmp_path: Path) -> None:
     directory = Directory(str(tmp_path / "checkpoint"))
     random_checkpoint(directory, replace(QWEN3, seq_len=LENGTH), VOCABULARY, seed=1)
     watch = Watched(every=3, prompts=prompts_in(tmp_path))
-    alone = small_spec(tmp_path / "alone", end_step=6, checkpoint_every=100, compiled=PROGRAMS, watch=watch)
+    alone = small_spec(tmp_path / "alone", end_step=6, checkpoint_every=100, watch=watch)
     fully = replace(alone, state=str(tmp_path / "fully"))
     split = replace(alone, state=str(tmp_path / "split"), tensor=2)
     parts = replace(split, state=str(tmp_path / "parts"), sequences_per_device=2)

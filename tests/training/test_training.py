@@ -18,7 +18,6 @@ from marin.store.files.directory import Directory
 from marin.training import checkpoint
 from marin.training.main import LOCK
 from marin.training.optimizer import ClipUpdateNorm, Muon
-from marin.training.process import compiled_folder
 from marin.training.schedule import Decay, Rewarmup, Schedule
 from marin.training.spec import Start, StartMode, TrainingSpec
 from marin.training.transfer import stored_shapes
@@ -35,7 +34,6 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Runs:
     folder = tmp_path_factory.mktemp("training")
     spec = small_spec(
         folder / "uninterrupted", batch=BATCH, end_step=END, keep_steps=(KEPT,),
-        compiled=str(compiled_folder() / "programs"),
         schedule=Schedule(warmup=2, decay=Decay(12, 16)),
     )  # fmt: skip
     made = Runs(folder, spec)

@@ -7,7 +7,6 @@ import pytest
 from marin.errors import ProcessLost
 from marin.store.files.directory import Directory
 from marin.training import checkpoint
-from marin.training.process import compiled_folder
 from marin.training.schedule import Decay, Schedule
 from tests.training.runs import Runs, kill_trainer, resumes_of, small_spec
 
@@ -18,10 +17,7 @@ pytestmark = pytest.mark.timeout(600)  # three processes import the trainer, eac
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Runs:
     folder = tmp_path_factory.mktemp("training")
-    spec = small_spec(
-        folder / "uninterrupted", compiled=str(compiled_folder() / "programs"), end_step=END,
-        schedule=Schedule(warmup=2, decay=Decay(20, END)),
-    )  # fmt: skip
+    spec = small_spec(folder / "uninterrupted", end_step=END, schedule=Schedule(warmup=2, decay=Decay(20, END)))
     made = Runs(folder, spec)
     made.train(spec)
     return made

@@ -20,7 +20,6 @@ from marin.training import checkpoint
 from marin.training.held_out import lay_out, read_held_out, write_held_out
 from marin.training.metrics import TIMINGS, read_metrics
 from marin.training.model import Precision
-from marin.training.process import compiled_folder
 from marin.training.schedule import Decay, Schedule
 from marin.training.spec import TrainingSpec, Watched
 from operators.watch import Watch
@@ -110,7 +109,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     write_held_out(state, lay_out(TEXTS, ByteEncoder(), 16))
     spec = small_spec(
         folder / "run", end_step=14, batch={0: 8, 4: 6}, schedule=Schedule(warmup=2, decay=Decay(8, 12)),
-        compiled=str(compiled_folder() / "programs"), peak_flops=1e12,
+        peak_flops=1e12,
         watch=Watched(every=5, directory=state.url, separator=ByteEncoder.start, prompts=prompts_in(folder)),
         code="ab" * 32,
     )  # fmt: skip
