@@ -1,6 +1,6 @@
 """Time a family: many small trainings of one shape, then their evaluations, from one run each.
 
-    ./py benchmarks/training/family.py FOLDER [--members 64] [--steps 100]
+    ./py benchmarks/training/family.py FOLDER [--members 64] [--steps 100] [--hidden 64] [--batch 16]
 
 FOLDER: a new folder for the store. The trainings are proxies of exp2345_mixture's rehearsal. Prints the seconds of each
 part, and a digest of all losses and scores, to compare with another commit's.
@@ -29,14 +29,17 @@ from marin.store.store import open_store
 from marin.training.metrics import TIMINGS, read_metrics
 from operators.datasets import gsm8k
 
-MEMBERS, STEPS, PART = "FAMILY_MEMBERS", "FAMILY_STEPS", "FAMILY_PART"
+MEMBERS, STEPS, HIDDEN, BATCH, PART = (f"FAMILY_{name}" for name in ("MEMBERS", "STEPS", "HIDDEN", "BATCH", "PART"))
 TOKENS, TRAININGS, SCORES = "tokens", "trainings", "scores"
 
 
 class Family(Swarm):
     @property
     def size(self) -> Size:
-        return replace(SIZES[self.scale], proxies=int(os.environ[MEMBERS]), steps=int(os.environ[STEPS]))
+        members, steps, hidden, batch = (int(os.environ[name]) for name in (MEMBERS, STEPS, HIDDEN, BATCH))
+        size = SIZES[self.scale]
+        model = replace(size.model, hidden=hidden, intermediate=3 * hidden)
+        return replace(size, proxies=members, steps=steps, batch=batch, model=model)
 
 
 def build(scale: Scale) -> Experiment:
@@ -65,8 +68,10 @@ def main() -> None:
     parser.add_argument("folder")
     parser.add_argument("--members", default="64")
     parser.add_argument("--steps", default="100")
+    parser.add_argument("--hidden", default="64")
+    parser.add_argument("--batch", default="16")
     given = parser.parse_args()
-    environment = {**os.environ, MEMBERS: given.members, STEPS: given.steps}
+    environment = {**os.environ, MEMBERS: given.members, STEPS: given.steps, HIDDEN: given.hidden, BATCH: given.batch}
     for part in (TOKENS, TRAININGS, SCORES):
         began = time.monotonic()
         command = [sys.executable, __file__, "--prefix", given.folder]
