@@ -42,40 +42,55 @@ def section(step: FindMixture, output: Directory, page: Page) -> Section:
         more=made["more"][1:] if unclear else made["more"],
         next=made["more"][:1] if unclear else (),
         picture=_shares(made),
-        blocks=[_objective(made), _held_out(made), _errors(made), Text(f"To use the mixture: {made['paste']}")],
+        blocks=[
+            _bounds(made),
+            _objective(made),
+            _held_out(made),
+            _errors(made),
+            Text(f"To use the mixture: {made['paste']}"),
+        ],
     )
 
 
 def _shares(made: Made) -> Table:
-    """Shares by source, the largest of the optimum first."""
-    kept = made["verdict"] == "FOUND"
     rows: list[Row] = []
-    for name, one in sorted(made["sources"].items(), key=lambda each: (-each[1]["optimum"], each[0])):
+    for name, one in _by_optimum(made):
         shares = Interval(value=100 * one["optimum"], low=100 * one["low"], high=100 * one["high"], scale="shares")
-        bound = "" if one["bound"] >= 1 else f"{one['bound']:.1%}"
-        at_bound = kept and one["bound"] < 1 and one["optimum"] >= one["bound"] - 1e-3
-        low, high = one["sampled"]
-        rows.append(
-            [
-                name,
-                Share(value=one["natural"]),
-                shares,
-                Tag(bound, Tone.OPEN) if at_bound else bound,
-                f"{low:.1%} to {high:.1%}",
-            ]
-        )
+        rows.append([name, Share(value=one["natural"]), shares])
     return Table(
         title=f"Shares in percent of sequences, with the range of {made['refits']} refits",
         columns=[
             Column("source"),
-            Column("natural"),
-            Column("optimum" if kept else "optimum, not kept", digits=1, ranges=True),
-            Column("at most", hint="the largest share that a target run may read without more epochs"),
-            Column("sampled", hint="the least and the largest share over proxies"),
+            Column("natural", digits=1),
+            Column("optimum" if made["verdict"] == "FOUND" else "optimum, not kept", digits=1, ranges=True),
         ],
         rows=rows,
         note="The range holds 95 % of the optima of models that were fitted again to proxies drawn with replacement.",
     )
+
+
+def _bounds(made: Made) -> Table:
+    kept = made["verdict"] == "FOUND"
+    rows: list[Row] = []
+    for name, one in _by_optimum(made):
+        bound = "" if one["bound"] >= 1 else f"{one['bound']:.1%}"
+        at_bound = kept and one["bound"] < 1 and one["optimum"] >= one["bound"] - 1e-3
+        low, high = one["sampled"]
+        rows.append([name, f"{low:.1%}", f"{high:.1%}", Tag(bound, Tone.OPEN) if at_bound else bound])
+    return Table(
+        title="Bounds of the search",
+        columns=[
+            Column("source"),
+            Column("least of a proxy"),
+            Column("most of a proxy"),
+            Column("at most", hint="the largest share that a target run may read without more epochs"),
+        ],
+        rows=rows,
+    )
+
+
+def _by_optimum(made: Made) -> list[tuple[str, dict[str, Any]]]:
+    return sorted(made["sources"].items(), key=lambda each: (-each[1]["optimum"], each[0]))
 
 
 def _objective(made: Made) -> Table:
