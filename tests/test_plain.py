@@ -32,6 +32,7 @@ PARTS = {
     "engine": ("marin/*.py", *(f"marin/{part}/**/*.py" for part in CHAIN)),
     "library": tuple(f"marin/{part}/**/*.py" for part in ("text", "data", "training", "evaluation")),
     "operators and experiments": ("operators/**/*.py", "experiments/*.py", "infra/*.py"),
+    "tests and benchmarks": ("tests/**/*.py", "benchmarks/**/*.py", "benchmarks/**/*.md"),
 }
 
 
