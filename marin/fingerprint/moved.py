@@ -18,11 +18,13 @@ import sys
 from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, field
 
+from marin.fingerprint.name_lookups import lookups_in
 from marin.fingerprint.unit_text import EMPTY, LABEL, Sources, Text, copied, module_of, own_name, text_of
 from marin.steps.our_packages import RENAMED
 
 _SAID = re.compile(r"# [\w.<>]+: ")  # an annotation or a docstring
 _SINCE = "marin.since"
+_PRIVATE = re.compile(r"(?<!\w)__[^\W_](?:\w*[^\W_])?_?(?!\w)")  # Python adds the name of the class to such a name
 _PLACES = re.compile(r"\b__(?:name|package|module|qualname)__\b")  # a move changes them, which only loggers ignore
 # Functions that make paths. Fingerprints that followed paths in the source did not record the targets of these names.
 _PATHS = r"[\w.]+ is (?:pathlib\.\w+|os\.path\.\w+|os\.fspath)"
@@ -55,7 +57,8 @@ class Matched:
 
 def match(old: Sources, new: Sources) -> Matched:
     """Return the units that moved or gained fields. old, new: the text of every unit, by name."""
-    comparison = _Comparison(old, new, _paired(old, new))
+    moved = _paired(old, new)
+    comparison = _Comparison(old, new, _harmless(moved, old, new) if moved else moved)
     # Dropping a wrong pair may make pairs wrong that relied on the pair.
     while wrong := [name for name, other in comparison.moved.items() if not comparison.is_same(name, other)]:
         moved = {name: other for name, other in comparison.moved.items() if name not in wrong}
@@ -86,6 +89,11 @@ class _Comparison:
         """Return new name by old name, of units and modules."""
         return {**_modules(self.moved, self.new), **self.moved}
 
+    @functools.cached_property
+    def variables(self) -> frozenset[str]:
+        """Return the names that the texts of queries contain."""
+        return lookups_in(self.old).variables | lookups_in(self.new).variables
+
     def is_same(self, name: str, other: str) -> bool:
         if name != other and _PLACES.search(self.old[name].replace("getLogger(__name__)", "")):
             return False
@@ -93,8 +101,9 @@ class _Comparison:
 
     def is_alike(self, before: Text, name: str, after: Text, other: str, ignored: Set[str] = frozenset()) -> bool:
         """Return whether both have the same code with the same targets. ignored: names whose targets may differ."""
-        return before.read(name, self.old, self.renamed, after.named, ignored) == after.read(
-            other, self.new, {}, after.named, ignored
+        kept = before.looked_up | after.looked_up | self.variables
+        return before.read(name, self.old, self.renamed, kept, ignored) == after.read(
+            other, self.new, {}, kept, ignored
         )
 
     def match_fields(self, name: str, matched: Matched) -> None:
@@ -187,7 +196,7 @@ def _paired(old: Sources, new: Sources) -> dict[str, str]:
     for one, other in alike.values():
         for name in one:
             there = f"{modules.get(module_of(name), '')}.{own_name(name)}"
-            if name not in moved and there in other:
+            if name not in moved and there in other and there not in moved.values():
                 moved[name] = there
     paired = {*moved, *moved.values()}
     alike = {}
@@ -195,12 +204,40 @@ def _paired(old: Sources, new: Sources) -> dict[str, str]:
         left = {
             name for name in names - paired if own_name(name).isidentifier() and text_of(texts[name]).code is not None
         }
-        shown = {**modules, **moved, **dict.fromkeys(left, "?")} if texts is old else dict.fromkeys(left, "?")
+        shown = {**modules, **moved, **dict.fromkeys(left, "_")} if texts is old else dict.fromkeys(left, "_")
         for name in sorted(left):
             module = module_of(name)
             key = (shown.get(module, module), "\n".join(text_of(texts[name]).read(name, texts, shown)[:2]))
             alike.setdefault(key, ([], []))[number].append(name)
     return moved | _single(alike)
+
+
+def _harmless(moved: dict[str, str], old: Sources, new: Sources) -> dict[str, str]:
+    """Return the pairs without those that change the meaning of code that did not change.
+
+    Such code may use the old or the new name in its own module, or look a name up while it runs.
+    """
+    used = {
+        f"{module_of(name)}.{word}"
+        for name in old.keys() & new.keys()
+        if old[name] == new[name]
+        for word in text_of(old[name]).words
+    }
+    found = [lookups_in(texts) for texts in (old, new)]
+
+    def may_change(name: str, other: str) -> bool:
+        pair = (name, other)
+        if any(each in used for each in pair) or own_name(name) == own_name(other):
+            return not any(each in used for each in pair)
+        if any(_PRIVATE.search(text) for text in (old[name], new[other])) or any(one.every for one in found):
+            return False
+        return not any(
+            own_name(each).startswith("__") or each in one.names or module_of(each) in one.modules
+            for each in pair
+            for one in found
+        )
+
+    return {name: other for name, other in moved.items() if may_change(name, other)}
 
 
 def _single(alike: Mapping[tuple[str, str], tuple[list[str], list[str]]]) -> dict[str, str]:

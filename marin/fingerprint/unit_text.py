@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass
 
 from marin.fingerprint.source.bindings import DEFINITIONS
-from marin.fingerprint.source.local_names import numbered
+from marin.fingerprint.source.local_names import LOOKS_UP, looked_up, numbered
 
 LABEL = re.compile(r"((?:[\w.<>]+: )?)([\w.]+) is ([\w.<>~*/ -]+)")  # the target of an imported name: see units
 _WORD = re.compile(r"\w+")
@@ -40,8 +40,7 @@ class Text:
 
     def written(self, renamed: Mapping[str, str]) -> str:
         """Return the text with today's names where the code writes names in full. renamed: new name by old name."""
-        code = _Renamed(renamed).visit(copied(self.code)) if self.code is not None else EMPTY
-        return f"{ast.unparse(numbered(code, self.imported))}\n{self.rest}"
+        return f"{ast.unparse(self.numbered(renamed))}\n{self.rest}"
 
     @functools.cached_property
     def imported(self) -> frozenset[str]:
@@ -49,10 +48,24 @@ class Text:
         return frozenset(chain.split(".")[0] for _, chain, _ in self.labels)
 
     @functools.cached_property
-    def named(self) -> frozenset[str]:
-        """Return the names that a string of the code contains, which may look them up."""
+    def words(self) -> frozenset[str]:
+        """Return the names that the code or an annotation uses."""
+        return self.names | {*_WORD.findall(self.rest)}
+
+    @functools.cached_property
+    def looked_up(self) -> frozenset[str]:
+        """Return the names that a string of the code may look up."""
         strings = (node.value for node in ast.walk(self.code or EMPTY) if isinstance(node, ast.Constant))
-        return self.names & {word for each in strings if isinstance(each, str) for word in _WORD.findall(each)}
+        return frozenset[str]().union(*(looked_up(each) for each in strings if isinstance(each, str)))
+
+    def numbered(self, renamed: Mapping[str, str], kept: Set[str] = frozenset()) -> ast.Module:
+        """Return the code with today's names, and with numbers in place of local variables."""
+        bound = _bound_within(self.code or EMPTY, "")
+        code = copied(self.code or EMPTY)
+        code = _Renamed({name: now for name, now in renamed.items() if name.split(".")[0] not in bound}).visit(code)
+        if any(target.rpartition(".")[2] in LOOKS_UP for _, _, target in self.labels):
+            return code
+        return numbered(code, self.imported | kept)
 
     def read(
         self,
@@ -67,9 +80,9 @@ class Text:
         renamed: new name by old name. kept: local variables that keep their names. ignored: names whose targets do not
         matter.
         """
-        if self.code is None:
-            return "", self.rest, {}
-        code = numbered(_Renamed(renamed).visit(copied(self.code)), self.imported | kept)
+        if self.code is None or "/" in name:
+            return ast.unparse(self.code or EMPTY), self.rest, {("", ""): [str(label) for label in self.labels]}
+        code = self.numbered(renamed, kept)
         own, module = own_name(name), module_of(name)
         leads: dict[tuple[str, str], list[str]] = {}
         for scope, chain, target in self.labels:
@@ -153,15 +166,19 @@ class _Targets(ast.NodeTransformer):
 
 def _bound_within(code: ast.Module, own: str) -> set[str]:
     """Return the names that code binds, apart from the unit's own name at the top level."""
-    return {name for statement in code.body for name in _bindings(statement) if name != own} | {
+    return {name for statement in code.body for name in _bindings(statement, own)} | {
         name for statement in code.body if isinstance(statement, DEFINITIONS) for name in _bindings(statement)
     }
 
 
-def _bindings(statement: ast.stmt) -> Iterator[str]:
+def _bindings(statement: ast.stmt, own: str = "") -> Iterator[str]:
+    """Yield the names that a statement binds. own: left out where it is a plain variable."""
     for node in ast.walk(statement):
         match node:
-            case ast.Name(id=name, ctx=ast.Store() | ast.Del()) | ast.arg(arg=name):
+            case ast.Name(id=name, ctx=ast.Store() | ast.Del()):
+                if name != own:
+                    yield name
+            case ast.arg(arg=name):
                 yield name
             case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
                 if node is not statement:

@@ -3,6 +3,7 @@
 import ast
 import inspect
 import re
+import sys
 import textwrap
 
 import pytest
@@ -232,6 +233,7 @@ def test_a_local_variable_may_have_another_name(then, now):
             "def f(sql):\n    a, b = sql\n    return sql('select a') + b",
             "def f(sql):\n    b, a = sql\n    return sql('select a') + a",
         ),
+        ("def f(x):\n    a = 3\n    return x.query('y > @a')", "def f(x):\n    b = 3\n    return x.query('y > @a')"),
         ("def f():\n    global a\n    a = 1", "def f():\n    global b\n    b = 1"),
         (
             "def f():\n\n    class C:\n        a = 1\n    return C",
@@ -244,6 +246,34 @@ def test_a_local_variable_may_have_another_name(then, now):
 )
 def test_any_other_name_counts(then, now):
     assert kinds(then, now, lib__x="x = 1", lib__y="y = 2", lib__g="g = 1") == {"changed"}
+
+
+@pytest.mark.parametrize(
+    ("then", "now"),
+    [
+        ({"lib.max": "def max(x):\n    return x", "lib.f": "def f(x):\n    return max(x)"},
+         {"lib.most": "def most(x):\n    return x", "lib.f": "def f(x):\n    return max(x)"}),
+        ({"lib.first": "def first(x):\n    return x", "lib.f": "def f(x):\n    return max(x)"},
+         {"lib.max": "def max(x):\n    return x", "lib.f": "def f(x):\n    return max(x)"}),
+        ({"lib.a": "def a(x):\n    return x", "lib.M": "M = {f.__name__: f for f in (a,)}"},
+         {"lib.b": "def b(x):\n    return x", "lib.M": "M = {f.__name__: f for f in (b,)}"}),
+        ({"lib.is_a": "def is_a(x):\n    return x", "lib.f": "def f():\n    return [*globals()]"},
+         {"lib.b": "def b(x):\n    return x", "lib.f": "def f():\n    return [*globals()]"}),
+        ({"lib.A": "class A:\n\n    def f(self):\n        self.__x = 1"},
+         {"lib.B": "class B:\n\n    def f(self):\n        self.__x = 1"}),
+        ({"model.run": "def run(x):\n    return x", "lib.f": "def f(model):\n    return model.run(1)"},
+         {"model.go": "def go(x):\n    return x", "lib.f": "def f(model):\n    return model.go(1)"}),
+        ({"lib.SQL": "SQL = 'select * from df'", "lib.f": "def f(x):\n    df = x\n    return sql(SQL)"},
+         {"lib.SQL": "SQL = 'select * from df'", "lib.f": "def f(x):\n    dg = x\n    return sql(SQL)"}),
+        ({"lib.a.f": "def f(x):\n    return lib.b.g(x)", "lib.b.g": "def g(x):\n    return x"}, {"lib.h": "h = 1"}),
+    ],
+)  # fmt: skip
+def test_a_new_name_that_something_else_looks_up_counts(then, now):
+    before, after = (
+        CodeFingerprint({name: digest(text.encode()) for name, text in texts.items()}, {}, sources=texts)
+        for texts in (then, now)
+    )
+    assert {change.kind for change in compare(before, after)} - {"moved"}
 
 
 def variables(function):
@@ -267,7 +297,7 @@ def test_one_use_under_another_name_counts_and_all_uses_do_not():
         normalise([function], Syntax("lib", "lib"))
         then = ast.unparse(function)
         strings = " ".join(str(each.value) for each in ast.walk(function) if isinstance(each, ast.Constant))
-        for name in sorted(variables(function) - {*re.findall(r"\w+", strings)}):
+        for name in sorted(variables(function) - {*re.findall(r"\w+", strings)} - sys.stdlib_module_names):
             uses = [each for each in names(function) if each.id == name]
             for some in (uses, *([use] for use in uses if len(uses) > 1)):
                 for use in some:

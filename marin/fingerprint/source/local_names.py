@@ -1,24 +1,39 @@
 """Number the local variables of code, so that functions which differ only in such names are equal.
 
 A variable gets a number if reading the source shows every use. A parameter keeps its name, because a caller may write
-it. So does a name that an import, a definition or a pattern binds. Code that looks up variables by name (``locals()``,
-``eval``) keeps all names.
+it. So does a name that an import, a definition or a pattern binds, and the name of a module of Python, because texts of
+units do not show plain imports. Code that looks up variables by name (``locals()``, ``eval``) keeps all names.
 """
 
 from __future__ import annotations
 
 import ast
+import functools
+import re
+import sys
 from collections.abc import Generator, Iterator, Set
 from contextlib import contextmanager
 
 from marin.fingerprint.source.bindings import COMPREHENSIONS, DEFINITIONS, bound_names, parameters
 
-_LOOKS_UP = frozenset({"locals", "vars", "dir", "eval", "exec", "f_locals", "_getframe", "currentframe", "stack"})
+LOOKS_UP = frozenset({"locals", "vars", "dir", "eval", "exec", "f_locals", "_getframe", "currentframe", "stack"})
+QUERY = re.compile(r"(?:@|\b(?:select|from|join|into|update|table)\s+)(\w+)", re.IGNORECASE)  # of pandas or SQL
+
+
+@functools.lru_cache(maxsize=4096)
+def looked_up(text: str) -> frozenset[str]:
+    """Return the names that a string may look up: all its words if it is one name or an expression.
+
+    A string with an operator counts as an expression, as numexpr and ``DataFrame.query`` read them. Prose has none.
+    """
+    if re.search(r"[<>=+*/%&|@~{]", text) or re.fullmatch(r"[\w.]+", text):
+        return frozenset(re.findall(r"\w+", text))
+    return frozenset(QUERY.findall(text))
 
 
 def numbered(code: ast.Module, kept: Set[str]) -> ast.Module:
     """Return the code, changed in place, with ‹1›, ‹2› … for its local variables. kept: names that stay."""
-    if any(isinstance(node, (ast.Name, ast.Attribute)) and _name(node) in _LOOKS_UP for node in ast.walk(code)):
+    if any(isinstance(node, (ast.Name, ast.Attribute)) and _name(node) in LOOKS_UP for node in ast.walk(code)):
         return code
     return _Numbers(kept).visit(code)
 
@@ -38,6 +53,8 @@ def _kept(node: ast.AST) -> Iterator[str]:
         case ast.ClassDef(name=name, body=body):
             yield name
             yield from (bound for inner in body for bound in bound_names(inner))
+        case ast.TypeAlias(name=ast.Name(id=name)):
+            yield name
         case ast.Global(names=names):
             yield from names
         case ast.MatchAs(name=str(name)) | ast.MatchStar(name=str(name)) | ast.MatchMapping(rest=str(name)):
@@ -102,7 +119,8 @@ class _Numbers(ast.NodeTransformer):
     @contextmanager
     def _scope(self, node: ast.AST, variables: Set[str]) -> Generator[None]:
         outer = self._numbers
-        own = variables - self._kept - {name for inner in ast.walk(node) for name in _kept(inner)}
+        own = {name for name in variables - self._kept if "__" not in name and name not in sys.stdlib_module_names}
+        own -= {name for inner in ast.walk(node) for name in _kept(inner)}
         self._numbers = {**outer, **dict.fromkeys(own, 0)}
         yield
         self._numbers = {name: number if name in own else self._numbers[name] for name, number in outer.items()}
