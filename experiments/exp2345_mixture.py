@@ -16,6 +16,7 @@ from operators.mixture_search import MixtureSearch
 
 
 def search(swarm: Swarm) -> MixtureSearch:
+    """Return the proxies, their fit and the validation."""
     size, tokens = swarm.size, swarm.data.tokens
     return MixtureSearch(
         label="swarm",

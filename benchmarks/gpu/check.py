@@ -242,7 +242,7 @@ def main() -> None:
     began = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
         check = Check(Path(folder), tiny=chosen.tiny, accelerator=not chosen.tiny)
-        os.environ["JAX_COMPILATION_CACHE_DIR"] = f"{folder}/programs"  # at first empty
+        os.environ["JAX_COMPILATION_CACHE_DIR"] = f"{folder}/programs"  # empty, so the first run compiles
         os.environ.update(child_environment(accelerator=not chosen.tiny))
         for name in chosen.only:
             if time.monotonic() - began > 60 * chosen.minutes:

@@ -2,8 +2,9 @@
 
     ./py benchmarks/training/family.py FOLDER [--members 64] [--steps 100] [--hidden 64] [--batch 16]
 
-FOLDER: a new folder for the store. The trainings are proxies of exp2345_mixture's rehearsal. Prints the seconds of each
-part, and a digest of all losses and scores, to compare with another commit's.
+FOLDER: a new folder for the store. --hidden: width of the model, whose MLP is three times as wide. --batch: in
+sequences. The trainings are proxies of exp2345_mixture's rehearsal. Prints the seconds of each part, and a digest of
+all losses and scores, to compare with another commit's.
 """
 
 # pyright: basic
@@ -11,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import json
 import os
 import subprocess
 import sys
@@ -29,17 +31,16 @@ from marin.store.store import open_store
 from marin.training.metrics import TIMINGS, read_metrics
 from operators.datasets import gsm8k
 
-MEMBERS, STEPS, HIDDEN, BATCH, PART = (f"FAMILY_{name}" for name in ("MEMBERS", "STEPS", "HIDDEN", "BATCH", "PART"))
+SIZE, PART = "FAMILY_SIZE", "FAMILY_PART"
 TOKENS, TRAININGS, SCORES = "tokens", "trainings", "scores"
 
 
 class Family(Swarm):
     @property
     def size(self) -> Size:
-        members, steps, hidden, batch = (int(os.environ[name]) for name in (MEMBERS, STEPS, HIDDEN, BATCH))
-        size = SIZES[self.scale]
-        model = replace(size.model, hidden=hidden, intermediate=3 * hidden)
-        return replace(size, proxies=members, steps=steps, batch=batch, model=model)
+        size, given = SIZES[self.scale], json.loads(os.environ[SIZE])
+        model = replace(size.model, hidden=given["hidden"], intermediate=3 * given["hidden"])
+        return replace(size, proxies=given["members"], steps=given["steps"], batch=given["batch"], model=model)
 
 
 def build(scale: Scale) -> Experiment:
@@ -66,12 +67,10 @@ def digest(folder: str) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder")
-    parser.add_argument("--members", default="64")
-    parser.add_argument("--steps", default="100")
-    parser.add_argument("--hidden", default="64")
-    parser.add_argument("--batch", default="16")
+    for name, default in {"members": 64, "steps": 100, "hidden": 64, "batch": 16}.items():
+        parser.add_argument(f"--{name}", type=int, default=default)
     given = parser.parse_args()
-    environment = {**os.environ, MEMBERS: given.members, STEPS: given.steps, HIDDEN: given.hidden, BATCH: given.batch}
+    environment = {**os.environ, SIZE: json.dumps(vars(given))}
     for part in (TOKENS, TRAININGS, SCORES):
         began = time.monotonic()
         command = [sys.executable, __file__, "--prefix", given.folder]

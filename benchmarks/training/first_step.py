@@ -91,7 +91,8 @@ def main(repeats: int) -> None:
 
 def environment(folder: Path) -> dict[str, str]:
     (folder / "tmp").mkdir(exist_ok=True)
-    return {**os.environ, "TMPDIR": str(folder / "tmp"), "PYTHONPATH": str(ROOT), "RAY_TMPDIR": "/tmp"}
+    own = {"TMPDIR": str(folder / "tmp"), "JAX_COMPILATION_CACHE_DIR": str(folder / "tmp/programs")}
+    return {**os.environ, **own, "PYTHONPATH": str(ROOT), "RAY_TMPDIR": "/tmp"}
 
 
 def run(folder: Path, *options: str) -> None:

@@ -95,7 +95,7 @@ class Results:
 
 @dataclass(frozen=True)
 class Outcome:
-    """The outcome of an evaluation.
+    """The scores of an evaluation.
 
     metrics: the headline numbers. stderr: by metric, the standard error over items. results: document by document and
     item by item."""

@@ -13,6 +13,7 @@ import msgspec
 
 from marin.errors import CorruptRecord
 from marin.fingerprint.moved import as_before, match, named_today, said_more, since_fields
+from marin.fingerprint.unit_text import module_of
 from marin.steps.value import digest
 from marin.store.documents import BadDocument, Document, parse_json
 from marin.store.layout import code_name
@@ -156,8 +157,8 @@ def source_diff(change: Change, old_sources: Mapping[str, str], new_sources: Map
     if change.kind == "package":
         return f"{change.name}: {change.old or 'not used'} → {change.new or 'not used'}"
     if change.kind == "moved":
-        place, there = change.old.rpartition(".")[0], change.name.rpartition(".")[0]
-        return f"{change.old} → {change.name}: {'renamed' if place == there else 'moved'}, the code is the same"
+        how = "renamed" if module_of(change.old) == module_of(change.name) else "moved"
+        return f"{change.old} → {change.name}: {how}, the code is the same"
     before = _source(change.name, old_sources).splitlines()
     after = _source(change.name, new_sources).splitlines()
     lines = difflib.unified_diff(before, after, f"{change.name} (then)", f"{change.name} (now)", lineterm="")

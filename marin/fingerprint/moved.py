@@ -15,10 +15,10 @@ import ast
 import functools
 import re
 import sys
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
-from marin.fingerprint.name_lookups import lookups_in
+from marin.fingerprint.name_lookups import Lookups, lookups_in
 from marin.fingerprint.unit_text import EMPTY, LABEL, Sources, Text, copied, module_of, own_name, text_of
 from marin.steps.our_packages import RENAMED
 
@@ -57,12 +57,13 @@ class Matched:
 
 def match(old: Sources, new: Sources) -> Matched:
     """Return the units that moved or gained fields. old, new: the text of every unit, by name."""
-    moved = _paired(old, new)
-    comparison = _Comparison(old, new, _harmless(moved, old, new) if moved else moved)
+    found = [lookups_in(old), lookups_in(new)]
+    queried = found[0].queried | found[1].queried
+    comparison = _Comparison(old, new, queried, _harmless(_paired(old, new), old, new, found))
     # Dropping a wrong pair may make pairs wrong that relied on the pair.
     while wrong := [name for name, other in comparison.moved.items() if not comparison.is_same(name, other)]:
         moved = {name: other for name, other in comparison.moved.items() if name not in wrong}
-        comparison = _Comparison(old, new, moved)
+        comparison = _Comparison(old, new, queried, moved)
     matched = Matched(comparison.moved)
     for name in sorted(old.keys() & new.keys()):
         if old[name] == new[name]:
@@ -78,21 +79,17 @@ def match(old: Sources, new: Sources) -> Matched:
 
 @dataclass(frozen=True)
 class _Comparison:
-    """A comparison of two fingerprints that assumes that some units moved."""
+    """A comparison of two fingerprints that assumes that some units moved. queried: see Lookups."""
 
     old: Sources
     new: Sources
+    queried: Set[str]
     moved: dict[str, str]
 
     @functools.cached_property
     def renamed(self) -> dict[str, str]:
         """Return new name by old name, of units and modules."""
         return {**_modules(self.moved, self.new), **self.moved}
-
-    @functools.cached_property
-    def variables(self) -> frozenset[str]:
-        """Return the names that the texts of queries contain."""
-        return lookups_in(self.old).variables | lookups_in(self.new).variables
 
     def is_same(self, name: str, other: str) -> bool:
         if name != other and _PLACES.search(self.old[name].replace("getLogger(__name__)", "")):
@@ -101,10 +98,9 @@ class _Comparison:
 
     def is_alike(self, before: Text, name: str, after: Text, other: str, ignored: Set[str] = frozenset()) -> bool:
         """Return whether both have the same code with the same targets. ignored: names whose targets may differ."""
-        kept = before.looked_up | after.looked_up | self.variables
-        return before.read(name, self.old, self.renamed, kept, ignored) == after.read(
-            other, self.new, {}, kept, ignored
-        )
+        kept = before.looked_up | after.looked_up | self.queried
+        then = before.comparable(name, self.old, self.renamed, kept, ignored)
+        return then == after.comparable(other, self.new, {}, kept, ignored)
 
     def match_fields(self, name: str, matched: Matched) -> None:
         """Compare two versions of a class that may differ in since() fields only."""
@@ -182,37 +178,47 @@ def since_fields(text: str) -> dict[str, str]:
 
 
 def _paired(old: Sources, new: Sources) -> dict[str, str]:
-    """Return new name by old name of units that may be the same: moved to another module, or renamed in theirs."""
+    """Return new name by old name of units that may be the same: moved to another module, or renamed in its module."""
     gone, came = old.keys() - new.keys(), new.keys() - old.keys()
-    sides = ((gone, old), (came, new))
-    alike: dict[tuple[str, str], tuple[list[str], list[str]]] = {}
-    for number, (names, texts) in enumerate(sides):
-        shown = {name: own_name(name) for name in names}
-        for name in sorted(names):
-            key = (own_name(name), text_of(texts[name]).written(shown))
-            alike.setdefault(key, ([], []))[number].append(name)
+
+    def by_own_name(name: str, text: Text, _: Sources, names: Set[str]) -> tuple[str, str]:
+        return own_name(name), text.written({each: own_name(each) for each in names})
+
+    alike = _alike((gone, old), (came, new), by_own_name)
     moved = _single(alike)
     modules = _modules(moved, new)
-    for one, other in alike.values():
+    for one, other in alike:
         for name in one:
             there = f"{modules.get(module_of(name), '')}.{own_name(name)}"
             if name not in moved and there in other and there not in moved.values():
                 moved[name] = there
-    paired = {*moved, *moved.values()}
-    alike = {}
-    for number, (names, texts) in enumerate(sides):
-        left = {
-            name for name in names - paired if own_name(name).isidentifier() and text_of(texts[name]).code is not None
-        }
-        shown = {**modules, **moved, **dict.fromkeys(left, "_")} if texts is old else dict.fromkeys(left, "_")
-        for name in sorted(left):
-            module = module_of(name)
-            key = (shown.get(module, module), "\n".join(text_of(texts[name]).read(name, texts, shown)[:2]))
-            alike.setdefault(key, ([], []))[number].append(name)
-    return moved | _single(alike)
+
+    def by_module(name: str, text: Text, known: Sources, names: Set[str]) -> tuple[str, str]:
+        today = {**({**modules, **moved} if known is old else {}), **dict.fromkeys(names, "_")}
+        module = module_of(name)
+        return today.get(module, module), "\n".join(text.comparable(name, known, today)[:2])
+
+    def left(names: Set[str], texts: Sources) -> set[str]:
+        rest = names - moved.keys() - set(moved.values())
+        return {each for each in rest if own_name(each).isidentifier() and text_of(texts[each]).has_code}
+
+    return moved | _single(_alike((left(gone, old), old), (left(came, new), new), by_module))
 
 
-def _harmless(moved: dict[str, str], old: Sources, new: Sources) -> dict[str, str]:
+def _alike(
+    old: tuple[Set[str], Sources],
+    new: tuple[Set[str], Sources],
+    key_of: Callable[[str, Text, Sources, Set[str]], tuple[str, str]],
+) -> list[tuple[list[str], list[str]]]:
+    """Return the old and the new units of each key."""
+    found: dict[tuple[str, str], tuple[list[str], list[str]]] = {}
+    for number, (names, texts) in enumerate((old, new)):
+        for name in sorted(names):
+            found.setdefault(key_of(name, text_of(texts[name]), texts, names), ([], []))[number].append(name)
+    return list(found.values())
+
+
+def _harmless(moved: dict[str, str], old: Sources, new: Sources, found: Sequence[Lookups]) -> dict[str, str]:
     """Return the pairs without those that change the meaning of code that did not change.
 
     Such code may use the old or the new name in its own module, or look a name up while it runs.
@@ -223,25 +229,22 @@ def _harmless(moved: dict[str, str], old: Sources, new: Sources) -> dict[str, st
         if old[name] == new[name]
         for word in text_of(old[name]).words
     }
-    found = [lookups_in(texts) for texts in (old, new)]
 
-    def may_change(name: str, other: str) -> bool:
-        pair = (name, other)
-        if any(each in used for each in pair) or own_name(name) == own_name(other):
-            return not any(each in used for each in pair)
-        if any(_PRIVATE.search(text) for text in (old[name], new[other])) or any(one.every for one in found):
+    def is_harmless(name: str, other: str) -> bool:
+        pair = {name, other}
+        if not used.isdisjoint(pair):
             return False
-        return not any(
-            own_name(each).startswith("__") or each in one.names or module_of(each) in one.modules
-            for each in pair
-            for one in found
-        )
+        if own_name(name) == own_name(other):
+            return True
+        if any(_PRIVATE.search(text) for text in (old[name], new[other])):
+            return False
+        return not any(own_name(each).startswith("__") or one.holds(each) for each in pair for one in found)
 
-    return {name: other for name, other in moved.items() if may_change(name, other)}
+    return {name: other for name, other in moved.items() if is_harmless(name, other)}
 
 
-def _single(alike: Mapping[tuple[str, str], tuple[list[str], list[str]]]) -> dict[str, str]:
-    return {one[0]: other[0] for one, other in alike.values() if len(one) == len(other) == 1}
+def _single(alike: Iterable[tuple[list[str], list[str]]]) -> dict[str, str]:
+    return {one[0]: other[0] for one, other in alike if len(one) == len(other) == 1}
 
 
 def _modules(moved: Mapping[str, str], new: Sources) -> dict[str, str]:

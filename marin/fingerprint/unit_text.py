@@ -12,14 +12,14 @@ from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass
 
 from marin.fingerprint.source.bindings import DEFINITIONS
-from marin.fingerprint.source.local_names import LOOKS_UP, looked_up, numbered
+from marin.fingerprint.source.local_names import FRAMES, looked_up, numbered
 
 LABEL = re.compile(r"((?:[\w.<>]+: )?)([\w.]+) is ([\w.<>~*/ -]+)")  # the target of an imported name: see units
 _WORD = re.compile(r"\w+")
 EMPTY = ast.Module([], [])
 
 type Sources = Mapping[str, str]
-type _Read = tuple[str, str, dict[tuple[str, str], list[str]]]  # code, lines that are no code, targets of names
+type _Comparable = tuple[str, str, dict[tuple[str, str], list[str]]]  # code, lines that are no code, targets of names
 
 
 @dataclass(frozen=True)
@@ -33,13 +33,21 @@ class Text:
     rest: str
     labels: tuple[tuple[str, str, str], ...]
 
+    @property
+    def has_code(self) -> bool:
+        """Return whether the unit is code whose source is known: no file, and more than a digest."""
+        return bool(self.code and self.code.body)
+
     @functools.cached_property
     def names(self) -> frozenset[str]:
         """Return the names that the code uses."""
         return frozenset(node.id for node in ast.walk(self.code or EMPTY) if isinstance(node, ast.Name))
 
     def written(self, renamed: Mapping[str, str]) -> str:
-        """Return the text with today's names where the code writes names in full. renamed: new name by old name."""
+        """Return the text with numbered variables, and today's names where the code writes names in full.
+
+        renamed: new name by old name.
+        """
         return f"{ast.unparse(self.numbered(renamed))}\n{self.rest}"
 
     @functools.cached_property
@@ -55,26 +63,31 @@ class Text:
     @functools.cached_property
     def looked_up(self) -> frozenset[str]:
         """Return the names that a string of the code may look up."""
-        strings = (node.value for node in ast.walk(self.code or EMPTY) if isinstance(node, ast.Constant))
-        return frozenset[str]().union(*(looked_up(each) for each in strings if isinstance(each, str)))
+        return frozenset[str]().union(*map(looked_up, self.strings))
+
+    @functools.cached_property
+    def strings(self) -> tuple[str, ...]:
+        """Return the strings of the code; of a file, its content."""
+        held = (node.value for node in ast.walk(self.code or EMPTY) if isinstance(node, ast.Constant))
+        return (*(each for each in held if isinstance(each, str)), *([] if self.code else [self.rest]))
 
     def numbered(self, renamed: Mapping[str, str], kept: Set[str] = frozenset()) -> ast.Module:
         """Return the code with today's names, and with numbers in place of local variables."""
         bound = _bound_within(self.code or EMPTY, "")
         code = copied(self.code or EMPTY)
         code = _Renamed({name: now for name, now in renamed.items() if name.split(".")[0] not in bound}).visit(code)
-        if any(target.rpartition(".")[2] in LOOKS_UP for _, _, target in self.labels):
+        if any(target in FRAMES for _, _, target in self.labels):
             return code
         return numbered(code, self.imported | kept)
 
-    def read(
+    def comparable(
         self,
         name: str,
         known: Sources,
         renamed: Mapping[str, str],
         kept: Set[str] = frozenset(),
         ignored: Set[str] = frozenset(),
-    ) -> _Read:
+    ) -> _Comparable:
         """Return the text as it is compared.
 
         renamed: new name by old name. kept: local variables that keep their names. ignored: names whose targets do not
@@ -114,6 +127,7 @@ class Text:
 
 @functools.lru_cache(maxsize=4096)
 def text_of(source: str) -> Text:
+    """Return the parts of a unit's text, or of a file's content."""
     lines = source.split("\n")
     start = len(lines)
     while start and lines[start - 1].startswith("# "):
@@ -166,8 +180,10 @@ class _Targets(ast.NodeTransformer):
 
 def _bound_within(code: ast.Module, own: str) -> set[str]:
     """Return the names that code binds, apart from the unit's own name at the top level."""
-    return {name for statement in code.body for name in _bindings(statement, own)} | {
-        name for statement in code.body if isinstance(statement, DEFINITIONS) for name in _bindings(statement)
+    return {
+        name
+        for statement in code.body
+        for name in _bindings(statement, "" if isinstance(statement, DEFINITIONS) else own)
     }
 
 

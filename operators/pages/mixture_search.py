@@ -1,4 +1,4 @@
-"""What a page shows of a mixture search: shares with their refits, held-out predictions, and each model's errors."""
+"""Draw the page of a mixture search: shares with their refits, bounds, held-out predictions, and the models' errors."""
 
 from __future__ import annotations
 
@@ -81,8 +81,8 @@ def _bounds(made: Made) -> Table:
         title="Bounds of the search",
         columns=[
             Column("source"),
-            Column("least of a proxy"),
-            Column("most of a proxy"),
+            Column("smallest in a proxy"),
+            Column("largest in a proxy"),
             Column("at most", hint="the largest share that a target run may read without more epochs"),
         ],
         rows=rows,
@@ -90,6 +90,7 @@ def _bounds(made: Made) -> Table:
 
 
 def _by_optimum(made: Made) -> list[tuple[str, dict[str, Any]]]:
+    """Return the sources, the largest share of the optimum first."""
     return sorted(made["sources"].items(), key=lambda each: (-each[1]["optimum"], each[0]))
 
 
@@ -111,7 +112,7 @@ def _objective(made: Made) -> Table:
 
 
 def _held_out(made: Made) -> Curves:
-    """Of each proxy, what models without it predict, by what was measured."""
+    """Plot the held-out prediction of each proxy against its measurement."""
     pairs = sorted((each["actual"], each["predicted"]) for each in made["proxies"])
     actual = [pair[0] for pair in pairs]
     found = made["held_out"]

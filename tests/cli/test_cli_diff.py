@@ -118,7 +118,7 @@ def test_a_file_that_moved_is_no_other_code(checkout: Checkout) -> None:
     assert set(fates(told).values()) == {"reused"}
     assert {change["how"] for change in told["code"]} == {"moved"}
     assert not any(change["drifts"] for change in told["code"])
-    assert "moved, the code is the same" in " ".join(checkout.diff().split())
+    assert "moved or renamed, the code is the same" in " ".join(checkout.diff().split())
 
 
 def test_other_code_at_the_same_identity_is_shown_with_what_is_committed(checkout: Checkout) -> None:

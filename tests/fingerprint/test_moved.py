@@ -234,6 +234,10 @@ def test_a_local_variable_may_have_another_name(then, now):
             "def f(sql):\n    b, a = sql\n    return sql('select a') + a",
         ),
         ("def f(x):\n    a = 3\n    return x.query('y > @a')", "def f(x):\n    b = 3\n    return x.query('y > @a')"),
+        (
+            "def f():\n    try:\n        a = 1\n    except ImportError:\n        a = 2\n    return a",
+            "def f():\n    try:\n        b = 1\n    except ImportError:\n        b = 2\n    return b",
+        ),
         ("def f():\n    global a\n    a = 1", "def f():\n    global b\n    b = 1"),
         (
             "def f():\n\n    class C:\n        a = 1\n    return C",
@@ -259,6 +263,8 @@ def test_any_other_name_counts(then, now):
          {"lib.b": "def b(x):\n    return x", "lib.M": "M = {f.__name__: f for f in (b,)}"}),
         ({"lib.is_a": "def is_a(x):\n    return x", "lib.f": "def f():\n    return [*globals()]"},
          {"lib.b": "def b(x):\n    return x", "lib.f": "def f():\n    return [*globals()]"}),
+        ({"lib.is_a": "def is_a(x):\n    return x", "lib.f": "def f(m):\n    return getattr(m, 'is_a', None)"},
+         {"lib.b": "def b(x):\n    return x", "lib.f": "def f(m):\n    return getattr(m, 'is_a', None)"}),
         ({"lib.A": "class A:\n\n    def f(self):\n        self.__x = 1"},
          {"lib.B": "class B:\n\n    def f(self):\n        self.__x = 1"}),
         ({"model.run": "def run(x):\n    return x", "lib.f": "def f(model):\n    return model.run(1)"},

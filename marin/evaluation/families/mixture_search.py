@@ -83,9 +83,9 @@ def mixture_report(proxies: Sequence[Proxy], search: Search) -> tuple[dict[str, 
     kept = shares if verdict == "FOUND" else fit.natural
     low, high = np.percentile(optima, [100 * LEVEL / 2, 100 * SURE], axis=0)
     mixtures = {
-        OPTIMUM: _by_name(names, kept),
+        OPTIMUM: dict(zip(names, kept.tolist(), strict=True)),
         NATURAL: dict(search.natural),
-        BEST_PROXY: _by_name(names, fit.shares[best]),
+        BEST_PROXY: dict(zip(names, fit.shares[best].tolist(), strict=True)),
     }
     made: dict[str, Any] = {
         "verdict": verdict,
@@ -259,7 +259,3 @@ def _unit(objective: Mapping[str, float]) -> str:
     if len(objective) == 1:
         return f"{measures.pop()} on {in_words(next(iter(objective)))}"
     return f"{measures.pop()}, weighted over {len(objective)} metrics" if len(measures) == 1 else "by the weights"
-
-
-def _by_name(names: Sequence[str], shares: Array) -> dict[str, float]:
-    return {name: float(share) for name, share in zip(names, shares, strict=True)}

@@ -1,8 +1,9 @@
 """Number the local variables of code, so that functions which differ only in such names are equal.
 
 A variable gets a number if reading the source shows every use. A parameter keeps its name, because a caller may write
-it. So does a name that an import, a definition or a pattern binds, and the name of a module of Python, because texts of
-units do not show plain imports. Code that looks up variables by name (``locals()``, ``eval``) keeps all names.
+it. These names stay too: names that an import, a definition, a class body, a pattern or ``global`` binds; names with
+``__``; and names of Python's modules, because texts of units do not show plain imports. Code keeps all names if it
+looks up variables by name (``locals()``, ``eval``) or imports something optional (``except ImportError``).
 """
 
 from __future__ import annotations
@@ -14,9 +15,10 @@ import sys
 from collections.abc import Generator, Iterator, Set
 from contextlib import contextmanager
 
-from marin.fingerprint.source.bindings import COMPREHENSIONS, DEFINITIONS, bound_names, parameters
+from marin.fingerprint.source.bindings import COMPREHENSIONS, DEFINITIONS, bound_names, children, parameters
 
-LOOKS_UP = frozenset({"locals", "vars", "dir", "eval", "exec", "f_locals", "_getframe", "currentframe", "stack"})
+FRAMES = frozenset({"sys._getframe", "inspect.currentframe", "inspect.stack"})  # they lead to variables by name
+_OPTIONAL = re.compile(r"\b(?:Import|ModuleNotFound)Error\b")
 QUERY = re.compile(r"(?:@|\b(?:select|from|join|into|update|table)\s+)(\w+)", re.IGNORECASE)  # of pandas or SQL
 
 
@@ -33,13 +35,24 @@ def looked_up(text: str) -> frozenset[str]:
 
 def numbered(code: ast.Module, kept: Set[str]) -> ast.Module:
     """Return the code, changed in place, with ‹1›, ‹2› … for its local variables. kept: names that stay."""
-    if any(isinstance(node, (ast.Name, ast.Attribute)) and _name(node) in LOOKS_UP for node in ast.walk(code)):
+    if any(map(_looks_up, ast.walk(code))):
         return code
     return _Numbers(kept).visit(code)
 
 
-def _name(node: ast.Name | ast.Attribute) -> str:
-    return node.id if isinstance(node, ast.Name) else node.attr
+def _looks_up(node: ast.AST) -> bool:
+    """Return whether a node may look up local variables by name, or shows an import that may bind them."""
+    match node:
+        case ast.Name(id="locals" | "eval" | "exec") | ast.Call(func=ast.Name(id="vars" | "dir"), args=[]):
+            return True
+        case ast.Attribute(attr="f_locals"):
+            return True
+        case ast.ExceptHandler(type=ast.expr() as kind):
+            return _OPTIONAL.search(ast.unparse(kind)) is not None
+        case ast.Attribute(attr="_getframe" | "currentframe" | "stack"):
+            return ast.unparse(node) in FRAMES
+        case _:
+            return False
 
 
 def _kept(node: ast.AST) -> Iterator[str]:
@@ -89,7 +102,8 @@ class _Numbers(ast.NodeTransformer):
         first, *_ = node.generators
         outside, first.iter = self.visit(first.iter), ast.Constant(None)  # the surrounding scope evaluates it
         targets = [each for generator in node.generators for each in ast.walk(generator.target)]
-        with self._scope(node, {each.id for each in targets if isinstance(each, ast.Name) and not _is_read(each)}):
+        stored = {each.id for each in targets if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)}
+        with self._scope(node, stored):
             super().generic_visit(node)
         first.iter = outside
         return node
@@ -126,13 +140,9 @@ class _Numbers(ast.NodeTransformer):
         self._numbers = {name: number if name in own else self._numbers[name] for name, number in outer.items()}
 
 
-def _is_read(node: ast.Name) -> bool:
-    return isinstance(node.ctx, ast.Load)
-
-
 def _own(node: ast.AST) -> Iterator[ast.AST]:
     """Yield the nodes below a node, except in definitions below it."""
-    for child in ast.iter_child_nodes(node):
+    for child in children(node):
         yield child
         if not isinstance(child, DEFINITIONS):
             yield from _own(child)

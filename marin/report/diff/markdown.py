@@ -36,7 +36,7 @@ WORDS = {
 HOW = {  # what happened to a function, class or constant
     "added": "now used",
     "removed": "no longer used",
-    "moved": "moved, the code is the same",
+    "moved": "moved or renamed, the code is the same",
     "gained": "added with since(), at its default",
 }
 

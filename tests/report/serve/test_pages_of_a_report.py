@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from urllib.parse import urljoin
 
+from marin.store.inventory import read_inventory
 from marin.store.store import Store
 from tests.report.serve.browsing import Browser, served
 from tests.support.project import Project
@@ -44,7 +45,7 @@ def test_a_report_links_to_the_page_that_shows_its_answer_and_other_outputs_do_n
     project = Project(tmp_path / "project", JUDGED)
     project.run()
     store = Store(str(project.store))
-    steps = {store.record(identity).kind: f"step/{identity[:12]}" for identity in store.identities()}  # pyright: ignore
+    steps = {record.kind: f"step/{record.identity[:12]}" for record in read_inventory(store).records.values()}
     with served(store.prefix) as browser:
         [page] = linked_pages(browser, steps["report"])
         assert "LOUD: all letters are capitals." in browser.get(page).text
