@@ -249,8 +249,6 @@ class Scheduler:
             original, acceptance = self.plan.aliases.find(step, job.action) or (None, None)
         if original is None or self.revocations.untrusted(original):
             return False
-        if job.restores is not None and job.restores.root != original.root:
-            return False
         try:
             self.uses.add(needs_of((), [original], ()), [original])
         except StalePlan:
@@ -271,7 +269,7 @@ class Scheduler:
     def _waits_for_twin(self, job: Job) -> bool:
         """Let one of two steps with the same action and input bytes make the output for both."""
         step = job.step
-        if not job.action or job.milestones or job.restores is not None or self.plan.of(step).forced:
+        if not job.action or job.milestones or self.plan.of(step).forced:
             return False
         if (maker := self.makers.setdefault(job.action, step)) != step:
             self.twins.setdefault(maker, []).append(step)
