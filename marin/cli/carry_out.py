@@ -17,6 +17,7 @@ from marin.cli.run_options import IN_MEMORY, RunOptions
 from marin.errors import BadPrefix, ClusterLost, StalePlan, StoreFull
 from marin.executor.backends.backend import Backend
 from marin.executor.backends.cluster import DASHBOARD, named_cluster
+from marin.executor.egress_meter import EgressMeter
 from marin.executor.events import Events, git_revision
 from marin.executor.run_results import Event, Run, Status, StepResult
 from marin.executor.scheduler import Scheduler
@@ -90,15 +91,13 @@ def _execute(priced: PricedPlan, source: Path, options: RunOptions, console: Con
                 progress(event, result)
 
             backend = backend or _backend(options, hear)
-            if any(regions.of(decision.step) for decision in todo):
-                from marin.executor.backends.egress_meter import MeteredBackend
-
-                backend = MeteredBackend(backend, store, regions, priced.allowance)
+            crosses = any(regions.of(decision.step) for decision in todo)
             on_message = functools.partial(say, console, style="yellow")
             scheduler = Scheduler(
                 plan, backend, listen, source.stem, git, on_message=on_message,
                 check_inputs=options.check_inputs, tracker=options.track or "",
                 profile=options.profile, keep_going=options.keep_going,
+                meter=EgressMeter(store, regions, priced.allowance) if crosses else None,
             )  # fmt: skip
             run = scheduler.execute()
     except BaseException as error:
