@@ -78,7 +78,7 @@ def _execute(priced: PricedPlan, source: Path, options: RunOptions, console: Con
         say(console, message)
         if message.startswith(DASHBOARD):
             dashboard = message.removeprefix(DASHBOARD).split()[0]
-            events.watched(dashboard)
+            events.note("watched", dashboard=dashboard)
 
     stream = LogStream(console, store) if options.logs else nullcontext()
     try:

@@ -71,10 +71,6 @@ class Events:
         self._write()
         heartbeat_thread().add(self._beat, WRITE_EVERY)
 
-    def watched(self, dashboard: str) -> None:
-        """Record where people can watch the cluster of this run."""
-        self.note("watched", dashboard=dashboard)
-
     def stopped(self, error: BaseException) -> None:
         """Record that the run was cut short. A failure to write is ignored: the reason for the stop matters more."""
         why = str(SIGNALS) if isinstance(error, KeyboardInterrupt) else f"{type(error).__name__}: {error}".rstrip(": ")

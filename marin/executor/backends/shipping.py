@@ -12,6 +12,7 @@ from typing import Any
 
 from marin.errors import BadField, ExperimentError
 from marin.executor.backends.step_pickles import dump, load
+from marin.executor.failures import first_line
 from marin.steps.step import ExecutorStep
 
 
@@ -74,7 +75,7 @@ def _refusal(held: object, step: ExecutorStep[Any]) -> str | None:
         except ImportError:
             return "Ray is not installed"
         except Exception as error:
-            return (str(error).strip() or type(error).__name__).splitlines()[0]
+            return first_line(error)
     return None
 
 
