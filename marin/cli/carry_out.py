@@ -61,7 +61,7 @@ def _execute(priced: PricedPlan, source: Path, options: RunOptions, console: Con
     if options.runs_here or named_cluster(options.address) is None:
         must_not_need_hub(plan, os.environ)
     store = plan.store
-    git = str(git_revision(source.parent))
+    git = git_revision(source.parent)
     accept_planned(plan)
     todo = plan.having(Action.RUN, Action.RECHECK, Action.ALIAS)
     if not todo:
