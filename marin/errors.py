@@ -46,7 +46,6 @@ MarinError
 │   ├── UnreadableCheckpoint a checkpoint to resume from cannot be read (marin never starts from step 0 instead)
 │   ├── RevokedBytes         a step produced the revoked bytes again
 │   ├── NonFiniteLoss        a loss, gradient, update or weight became NaN or infinite
-│   ├── DifferentRebuild     the rebuild of a deleted output has other bytes
 │   ├── NothingScored        an evaluation scored no item
 │   ├── BadBatches           something is wrong with the batches of a training
 │   └── ControlMissed        a search did not find the item planted as its control
@@ -197,9 +196,6 @@ class UnreadableCheckpoint(GateError): ...
 
 
 class RevokedBytes(GateError): ...
-
-
-class DifferentRebuild(GateError): ...
 
 
 class NonFiniteLoss(GateError): ...

@@ -156,6 +156,7 @@ class StepContext:
             marked = time.monotonic()
 
         def told(at: int, made: Made) -> None:
+            self._still_ours()  # else the mark would claim a shard that the other attempt is making
             shards.add(missing[at], made)
             if time.monotonic() >= marked + MARK_SECONDS:
                 mark()

@@ -188,7 +188,7 @@ def _about_bytes(store: Store, audit: Audit) -> None:
     for output, record in current.items():
         files = states[record.attempt]
         if files.deleted:
-            text = f"somebody deleted {record.attempt}; marin rebuilds it when a step needs it"
+            text = f"somebody deleted {record.attempt}; a run that needs it stops until you rebuild it with --rebuild"
             audit.add(Claim(Grade.DOUBTFUL, "deleted", text), [output])
             continue
         if wrong := edited.get(record.identity):
