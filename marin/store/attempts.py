@@ -10,11 +10,11 @@ from enum import StrEnum
 
 from msgspec.structs import replace
 
-from marin.errors import CorruptRecord, MarinError, UnknownStep
+from marin.errors import CorruptRecord, MarinError, UnknownStep, did_you_mean
 from marin.store.ends import Claim, End, How, parse_claim, parse_end, read_claims, read_ends
 from marin.store.inventory import must_exist
 from marin.store.layout import CLAIMS, FAILURE, LOG, RECORD, STATE, claim_name, end_name, numbered, slug
-from marin.store.lookup import SHORTEST, ambiguous, hint
+from marin.store.lookup import SHORTEST, ambiguous
 from marin.store.store import Store
 
 _DIRECTORY = re.compile(r"(?:(?P<label>.+)-)?(?P<short>[0-9a-f]{12})\.(?P<token>\d+)")
@@ -83,7 +83,7 @@ def attempts_called(store: Store, name: str, *, latest: bool = False, holding: s
     if not found:
         raise UnknownStep(
             f"no step called {name!r} was ever run on the store {store.prefix}; "
-            f"{hint(name, [each.name for each in every])}"
+            f"{did_you_mean(name, [each.name for each in every])}"
         )
     if holding and len({each.short for each in found}) > 1:
         written = {each.short for each in found if written_by(store, each, holding) is not None}

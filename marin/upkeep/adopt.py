@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import hashlib
 import importlib
 import json
@@ -15,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from marin.errors import BadField, InputError, Revoked, StepFailed
+from marin.errors import BadField, InputError, Revoked, StepFailed, did_you_mean
 from marin.executor.attempt import attempt
 from marin.executor.backends.inline import map_here
 from marin.executor.job import Ending, Job
@@ -158,8 +157,7 @@ def kind_called(name: str) -> type[Artifact]:
     known = KINDS | {made.__name__: made for made in KINDS.values()}
     if name in known:
         return known[name]
-    near = difflib.get_close_matches(name.lower(), KINDS, n=2)
-    hint = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(sorted(KINDS))}"
+    hint = did_you_mean(name.lower(), KINDS, f"there are {', '.join(sorted(KINDS))}")
     more = "for a kind of your own give --kind module:Class"
     raise BadField(
         f"--kind {name!r}: no such artifact; {hint}; {more}" if name else f"--kind is needed: {hint}; {more}"
@@ -271,9 +269,7 @@ def _agreed(
     fields = {spec.name: spec for spec in dataclasses.fields(cast(Any, kind))}
     for name, value in given.items():
         if name not in fields:
-            near = difflib.get_close_matches(name, fields, n=1)
-            hint = f"did you mean {near[0]}?" if near else f"it has {', '.join(fields)}"
-            raise BadField(f"--facts: {kind.kind} has no fact {name!r}; {hint}")
+            raise BadField(f"--facts: {kind.kind} has no fact {name!r}; {did_you_mean(name, fields)}")
         if name in from_files and from_files[name] != value:
             raise BadField(f"--facts says {name} = {value!r}, but the files of {source} hold {from_files[name]!r}")
     facts = {**known, **given, **from_files}
