@@ -92,10 +92,7 @@ def _amazon_region(files: Any, bucket: str) -> str:
     server = files.s3.meta.endpoint_url
     if not is_amazon(server):
         raise BadPrefix(f"s3://{bucket} is on {server}, which is not Amazon's: its regions are unknown")
-    if answer.get("BucketRegion"):
-        return answer["BucketRegion"]
-    place = files.call_s3("get_bucket_location", Bucket=bucket)["LocationConstraint"] or "us-east-1"
-    return "eu-west-1" if place == "EU" else place
+    return answer["BucketRegion"]
 
 
 def is_amazon(server: str) -> bool:
