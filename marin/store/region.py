@@ -87,7 +87,7 @@ def _google_region(files: Any, bucket: str) -> str:
 
 def _amazon_region(files: Any, bucket: str) -> str:
     """Return the region of a bucket, as the provider writes it. Raises BadPrefix unless the server is Amazon's."""
-    # The permission to list the bucket suffices for this call; the call for its location needs another one.
+    # This call needs only the permission to list the bucket. The call for its location needs another one.
     answer = files.call_s3("head_bucket", Bucket=bucket)
     server = files.s3.meta.endpoint_url
     if not is_amazon(server):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 import uuid
 from collections.abc import Iterable
 from contextlib import suppress
@@ -10,6 +9,7 @@ from contextlib import suppress
 from marin.store.documents import BadDocument, Document
 from marin.store.files.verify import Check
 from marin.store.layout import VERIFIED
+from marin.store.numbers import write_time
 from marin.store.process import this_process
 from marin.store.store import Store
 
@@ -28,7 +28,7 @@ def note_verified(store: Store, check: Check, attempts: Iterable[str]) -> None:
     outputs = sorted(set(attempts))
     if not outputs:
         return
-    when = time.strftime("%Y-%m-%d %H:%M:%S")
+    when = write_time()
     entry = Verified(when=when, who=this_process().user, check=check, outputs=outputs)
     name = f"{VERIFIED}/{when.replace(' ', 'T').replace(':', '')}-{uuid.uuid4().hex[:8]}.json"
     store.objects.write(name, entry.to_json())
