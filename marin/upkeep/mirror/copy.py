@@ -35,7 +35,7 @@ from marin.store.record import Mirrored, Record
 from marin.store.revocation import bring_revocations
 from marin.store.store import Store
 from marin.upkeep.mirror.files import CopyProgress, copy_files
-from marin.upkeep.mirror.plan import Mirroring, must_be_same
+from marin.upkeep.mirror.plan import Mirroring, must_be_same, waves
 
 OUTPUTS_AT_A_TIME = 8
 RUN = "mirror"  # the run's name for gc
@@ -87,7 +87,7 @@ def mirror(
         _bring_accepted(source, target, every)
         pool = ThreadPoolExecutor(OUTPUTS_AT_A_TIME)
         try:
-            for wave in plan.waves():
+            for wave in waves(plan.todo):
                 for done in as_completed([pool.submit(copies.bring, record) for record in wave]):
                     yield done.result()
         finally:  # also after an error or Ctrl-C: copies in progress stop at their next chunk
