@@ -55,7 +55,6 @@ FAILURE = f"{OWN}/failure.json"
 LOG = f"{OWN}/log.txt"
 MADE_BY = f"{OWN}/made_by.json"  # code and inputs of work in progress
 MIRROR = f"{OWN}/mirror.json"  # the output that this attempt copies
-ARRIVED = f"{OWN}/verified.jsonl"  # each copied file that has arrived whole
 PARTIAL = f"{OWN}/partial"  # on a disk: files that are being copied
 
 LABEL_LENGTH = 60  # characters of a name in a path

@@ -107,7 +107,8 @@ def adopt(
     """
     if not because.strip():
         raise BadField("adopting needs its reason: --because 'the release that the paper used'; it is recorded")
-    with _all_readable(given), _read_here(given, store) as (source, folder):
+    with _all_readable(given), tempfile.TemporaryDirectory(prefix="marin-adopt-") as spare:
+        source, folder = _read_here(given, store, Path(spare))
         known = _record_of(source, folder, store)
         made = kind_called(kind or (known.kind if known is not None else ""))
         entries = _entries(folder)
@@ -164,29 +165,24 @@ def kind_called(name: str) -> type[Artifact]:
     )
 
 
-@contextmanager
-def _read_here(given: str, store: Store) -> Generator[tuple[str, Directory]]:
-    """Yield (the source's name, a folder on this machine that holds only the source)."""
+def _read_here(given: str, store: Store, spare: Path) -> tuple[str, Directory]:
+    """Return (the source's name, a folder on this machine that holds only the source). spare: an empty folder."""
     if "://" in given and not given.startswith("file://"):
         source = given.rstrip("/")
         if source.startswith(("http://", "https://")):
             raise BadField(f"{source}: adopt copies files; fetch a web address with a step, see operators.download")
         _refuse_inside(store, source, store.prefix)
-        with tempfile.TemporaryDirectory(prefix="marin-adopt-") as folder:
-            _download(source, Path(folder))
-            yield source, Directory(folder)
-        return
+        _download(source, spare)
+        return source, Directory(str(spare))
     path = Path(given.removeprefix("file://")).expanduser().absolute()
     if not path.exists():
         raise InputError(f"{path} does not exist; nothing was adopted")
     if "://" not in store.prefix:
         _refuse_inside(store, str(path.resolve()), str(Path(store.prefix).resolve()))
     if path.is_dir():
-        yield str(path), Directory(str(path))
-        return
-    with tempfile.TemporaryDirectory(prefix="marin-adopt-") as folder:
-        (Path(folder) / path.name).symlink_to(path)
-        yield str(path), Directory(folder)
+        return str(path), Directory(str(path))
+    (spare / path.name).symlink_to(path)
+    return str(path), Directory(str(spare))
 
 
 def _refuse_inside(store: Store, source: str, prefix: str) -> None:
@@ -208,10 +204,10 @@ def _download(source: str, folder: Path) -> None:
     from marin.store.files import transfer
     from marin.store.files.staging import fetch
 
-    if found := transfer.walk(source):
-        return fetch(source, list(found), folder)
+    names = list(transfer.walk(source))
+    above, _, name = source.rpartition("/")
     try:
-        transfer.download(source, folder / source.rpartition("/")[2])
+        fetch(source if names else above, names or [name], folder)
     except FileNotFoundError as error:
         raise InputError(f"{source} does not exist; nothing was adopted") from error
 
@@ -266,36 +262,28 @@ def _agreed(
     kind: type[Artifact], from_files: Mapping[str, Any], known: Mapping[str, Any], given: Mapping[str, Any], source: str
 ) -> dict[str, Any]:
     """Return the artifact's facts: from its files, or else as given, or else from its own record."""
-    fields = {spec.name: spec for spec in dataclasses.fields(cast(Any, kind))}
+    from pydantic import TypeAdapter, ValidationError
+
+    fields = [spec.name for spec in dataclasses.fields(cast(Any, kind))]
     for name, value in given.items():
         if name not in fields:
             raise BadField(f"--facts: {kind.kind} has no fact {name!r}; {did_you_mean(name, fields)}")
         if name in from_files and from_files[name] != value:
             raise BadField(f"--facts says {name} = {value!r}, but the files of {source} hold {from_files[name]!r}")
     facts = {**known, **given, **from_files}
-    missing = [
-        name
-        for name, spec in fields.items()
-        if name not in facts and spec.default is dataclasses.MISSING and spec.default_factory is dataclasses.MISSING
-    ]
-    if missing:
+    try:
+        made: Artifact = TypeAdapter(kind).validate_json(json.dumps(facts), strict=True)
+    except ValidationError as error:
+        wrong = {".".join(map(str, each["loc"])): each for each in error.errors()}
+        missing = [place for place, each in wrong.items() if each["type"] == "missing"]
+        if not missing:
+            place, first = next(iter(wrong.items()))
+            raise BadField(f"--facts: {place} of {kind.kind} is {first['input']!r}: {first['msg']}") from error
         example = ", ".join(f'"{name}": …' for name in missing)
         raise BadField(
             f"the files of {source} do not hold {' and '.join(missing)}, which {kind.kind} needs: "
             f"--facts '{{{example}}}'"
-        )
-    return _valid(kind, facts)
-
-
-def _valid(kind: type[Artifact], facts: dict[str, Any]) -> dict[str, Any]:
-    from pydantic import TypeAdapter, ValidationError
-
-    try:
-        made: Artifact = TypeAdapter(kind).validate_json(json.dumps(facts), strict=True)
-    except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(map(str, first["loc"]))
-        raise BadField(f"--facts: {place} of {kind.kind} is {first['input']!r}: {first['msg']}") from error
+        ) from error
     return json.loads(json.dumps(made.facts()))
 
 
