@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from marin.errors import BadPrefix, missing_dependency
-from marin.store.objects.answers import answered, code_of, no_bucket
+from marin.store.objects.errors import answered, code_of, no_bucket
 
 REMOTE = ("gs", "s3")
 CONNECT_SECONDS, ANSWER_SECONDS = 10, 60

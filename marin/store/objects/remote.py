@@ -13,7 +13,7 @@ from marin.store.layout import CONDITIONS
 from marin.store.objects import listing
 from marin.store.objects.appending import PART_BYTES, PartedLog, part_name, parts_from, sender
 from marin.store.objects.clients import REMOTE, asking, path_of, read_at_once, send
-from marin.store.objects.stored import Stat
+from marin.store.objects.stored import Stored
 
 ATTEMPTS = 5  # to create an object that the store refuses to create although there is none
 CONDITION = {"gs": "ifGenerationMatch=0", "s3": "If-None-Match"}  # the servers' words for "only if there is none"
@@ -102,13 +102,9 @@ class RemoteObjects:
     def list(self, folder: str) -> list[str]:
         return sorted(name for name in listing.below(self._url(folder), deep=False) if not name.startswith("."))
 
-    def stats(self, folder: str) -> dict[str, Stat]:
+    def stats(self, folder: str) -> dict[str, Stored]:
         found = listing.below(self._url(folder), deep=False).items()
-        return {
-            name: Stat(stored.size, stored.modified)
-            for name, stored in found
-            if stored is not None and not name.startswith(".")
-        }
+        return {name: stored for name, stored in found if stored is not None and not name.startswith(".")}
 
     def _url(self, name: str) -> str:
         return f"{self.prefix}/{name}".rstrip("/")
