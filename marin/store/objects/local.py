@@ -11,12 +11,12 @@ import uuid
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Literal
 
 from marin.errors import BadPrefix
 from marin.store.objects.errors import control_errors
 from marin.store.objects.stored import Stored
 
-CHUNK = 1 << 16
 WRITE_TRIES = 4
 SHARED = stat.S_ISGID | stat.S_IWGRP
 NO_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK}  # answers of disks without hard links
@@ -45,7 +45,8 @@ class LocalObjects:
         path = self._below + name
         with control_errors(path):
             try:
-                return _content(path)
+                with open(path, "rb", buffering=0) as handle:
+                    return handle.read()
             except FileNotFoundError:
                 return None
 
@@ -93,7 +94,7 @@ class LocalObjects:
     def append(self, name: str, content: bytes) -> None:
         path = self._below + name
         with control_errors(path):
-            _in_folder(path, lambda: _write(path, content, os.O_APPEND))
+            _in_folder(path, lambda: _write(path, content, "ab"))
 
     def flush(self, name: str) -> None:
         """Do nothing: appending writes at once."""
@@ -141,17 +142,6 @@ def _unique(_process: int) -> str:
     return f"{uuid.uuid4().hex}-"
 
 
-def _content(path: str) -> bytes:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        content = os.read(handle, os.fstat(handle).st_size)
-        while more := os.read(handle, CHUNK):  # appended to meanwhile
-            content += more
-        return content
-    finally:
-        os.close(handle)
-
-
 def _place(path: str, content: bytes, place: Callable[[str, str], None], *, sync: bool = False) -> None:
     """Write a file beside the path, and let ``place`` give it the path's name."""
     folder, _, last = path.rpartition("/")
@@ -197,14 +187,11 @@ def _link(temporary: str, path: str) -> None:
             os.unlink(temporary)
 
 
-def _write(path: str, content: bytes, how: int = os.O_TRUNC, *, sync: bool = False) -> None:
+def _write(path: str, content: bytes, mode: Literal["wb", "ab"] = "wb", *, sync: bool = False) -> None:
     """Write all of the content, or raise OSError."""
-    handle = os.open(path, os.O_WRONLY | os.O_CREAT | how, 0o666)
-    try:
+    with open(path, mode, buffering=0) as handle:
         left = memoryview(content)
         while left:
-            left = left[os.write(handle, left) :]
+            left = left[handle.write(left) :]
         if sync:
-            os.fsync(handle)
-    finally:
-        os.close(handle)
+            os.fsync(handle.fileno())
