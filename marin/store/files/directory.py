@@ -85,9 +85,9 @@ class Directory:
         """Is there such a file, or a folder that is not empty?"""
         if self.is_local:
             return (self.path / name).exists()
-        from marin.store.files import transfer
+        from marin.store.objects import listing
 
-        return self._staged(name) is not None or transfer.exists(f"{self.url}/{name}" if name else self.url)
+        return self._staged(name) is not None or listing.exists(f"{self.url}/{name}" if name else self.url)
 
     def names(self) -> list[str]:
         """Return the relative name of every file below, sorted, without ``.marin/``. Empty if nothing is there."""

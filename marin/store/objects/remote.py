@@ -42,15 +42,8 @@ class RemoteObjects:
 
     def read_many(self, names: Sequence[str]) -> dict[str, bytes]:
         wanted = list(dict.fromkeys(names))
-        found: dict[str, bytes] = {}
         contents = read_at_once(self.prefix, [(path_of(self._url(name)), None, None) for name in wanted])
-        for name, content in zip(wanted, contents, strict=True):
-            if isinstance(content, bytes):
-                found[name] = content
-                continue
-            with contextlib.suppress(FileNotFoundError), asking(self._url(name), "read", may_be_absent=True):
-                raise content
-        return found
+        return {name: content for name, content in zip(wanted, contents, strict=True) if content is not None}
 
     def write(self, name: str, content: bytes) -> None:
         send(self._url(name), content)
