@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from marin.errors import CorruptOutput, InputRewritten, StoreError
 from marin.executor.job import Job
 from marin.plan.cost.egress import parse_size
-from marin.store.files.local import FileStamp
 from marin.store.files.verify import EVERY_BYTE, Check, Checked
+from marin.store.files.walk import FileStamp
 from marin.store.objects.stored import Stored
 from marin.store.record import Record
 from marin.store.store import Store

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from marin.errors import BadName
-from marin.store.files.local import OWN, FileStamp, file_stamps, files_below, folder_stamp
+from marin.store.files.walk import OWN, FileStamp, file_stamps, files_below, folder_stamp
 
 if TYPE_CHECKING:
     from marin.store.objects.stored import Stored

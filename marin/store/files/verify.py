@@ -12,7 +12,7 @@ from enum import StrEnum
 
 from marin.store.files.directory import Directory
 from marin.store.files.manifest import FileEntry
-from marin.store.files.regular import must_hold_files, not_files
+from marin.store.files.walk import must_hold_files, not_files
 from marin.store.objects.stored import Stored
 
 CHUNK = 1 << 20
@@ -97,7 +97,7 @@ def examine(
     at_most: bytes to read. If the files are larger, read a sample of whole files that fits, chosen by ``seed``.
     listed: the directory's listing, if the caller has just made one.
     """
-    not_kept = dict(not_files(directory.url))
+    not_kept = dict(not_files(directory.url, {entry.path for entry in entries}))
     found = [f"no file: {name} is {why}" for name, why in not_kept.items()]
     unread: list[FileEntry] = []
     listed = directory.listing() if listed is None else listed

@@ -28,8 +28,8 @@ from marin.errors import CorruptOutput, StoreError
 from marin.store.documents import BadDocument, Document
 from marin.store.files.directory import Directory
 from marin.store.files.manifest import FileEntry
-from marin.store.files.regular import must_hold_files
 from marin.store.files.verify import CHUNK, file_entry
+from marin.store.files.walk import must_hold_files
 from marin.store.layout import ARRIVED, MIRROR, PARTIAL, RECORD
 from marin.store.objects.stored import Stored
 from marin.store.record import Record
@@ -144,7 +144,7 @@ class Copier:
         Raises CorruptOutput for a file that differs from its manifest; such a file does not appear in the target.
         Raises NotAFile if the source holds anything but files.
         """
-        must_hold_files(self.source.url)
+        must_hold_files(self.source.url, links={entry.path for entry in entries})
         self._noted = len(entries) >= WORTH_NOTING or sum(entry.size for entry in entries) >= WORTH_NOTING_BYTES
         self.store.objects.write(f"{self.attempt}/{MIRROR}", Marker(root=root).to_json())
         pool = ThreadPoolExecutor(AT_A_TIME)
