@@ -15,22 +15,30 @@ import atexit
 import contextlib
 import os
 import threading
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from marin.errors import StoreError
 from marin.store.heartbeat import heartbeat_thread
-
-if TYPE_CHECKING:
-    from marin.store.objects.remote import RemoteObjects
 
 PART_BYTES = 256 << 10  # a longer part is closed, which bounds the bytes that each send rewrites
 SEND_EVERY = 2.0  # seconds
 
 
+class Parts(Protocol):
+    """The store of the parts; see marin.store.objects.objects."""
+
+    prefix: str
+
+    def read(self, name: str) -> bytes | None: ...
+    def write(self, name: str, content: bytes) -> None: ...
+    def create(self, name: str, content: bytes) -> bool: ...
+    def list(self, folder: str) -> list[str]: ...
+
+
 class PartedLog:
     """A log that this process writes, in parts. name: of the log in the store."""
 
-    def __init__(self, objects: RemoteObjects, name: str) -> None:
+    def __init__(self, objects: Parts, name: str) -> None:
         self.objects, self.name = objects, name
         self._begun = False  # are the parts of earlier writers known?
         self._start = 0  # of the open part
@@ -88,7 +96,7 @@ def parts_from(parts: list[str], start: int) -> list[str]:
 _logs: dict[str, PartedLog] = {}  # by URL: the logs that this process writes and has not flushed
 
 
-def append(objects: RemoteObjects, name: str, content: bytes) -> None:
+def append(objects: Parts, name: str, content: bytes) -> None:
     """Add to a log, which the background thread sends."""
     if not _logs:
         heartbeat_thread("marin-logs").add(_send_all, SEND_EVERY)  # not the thread of claims: a send may take long
@@ -97,7 +105,7 @@ def append(objects: RemoteObjects, name: str, content: bytes) -> None:
     log.append(content)
 
 
-def flush(objects: RemoteObjects, name: str) -> None:
+def flush(objects: Parts, name: str) -> None:
     """Send the rest of one log and forget the log. Raises StoreError."""
     url = f"{objects.prefix}/{name}"
     if (log := _logs.get(url)) is not None:
