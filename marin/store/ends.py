@@ -278,16 +278,8 @@ def take(
     newer: Record | None = None
     number, foreign = after + 1, _foreign.setdefault(objects, set())
     while True:
-        content = objects.read(end_name(identity, number))
-        if content is not None:
-            newer = newer_of(newer, _readable(content, end_name(identity, number)))
-            number += 1
-            continue
-        if newer is not None:
-            return newer
         name = claim_name(identity, number)
-        content = objects.read(name) if name in foreign else None
-        if content is None:
+        if newer is None and name not in foreign:  # an attempt that has an end had a claim, and marin keeps claims
             mine = Claim(
                 number=number,
                 attempt=attempt_of(number),
@@ -304,7 +296,17 @@ def take(
                 logger.debug("%s is claimed", mine.attempt)
                 return Held(objects, identity, mine)
             foreign.add(name)
-            content = objects.read(name)
+        content = objects.read(end_name(identity, number))
+        if content is not None:
+            newer = newer_of(newer, _readable(content, end_name(identity, number)))
+            number += 1
+            continue
+        if newer is not None:
+            return newer
+        content = objects.read(name)
+        if content is None:  # a person has deleted the claim
+            foreign.discard(name)
+            continue
         other = parse_claim(content, name) if content else None
         if other is not None and other.id not in _abandoned and not is_dead(other):
             return other

@@ -27,8 +27,8 @@ from marin.steps.value import execution
 from marin.store.ends import LOOK_SECONDS, Watch
 from marin.store.files.directory import Directory
 from marin.store.files.manifest import FileEntry, content_digest, root_digest
-from marin.store.files.regular import not_files
 from marin.store.files.verify import CHUNK, Check, file_entry
+from marin.store.files.walk import not_files
 from marin.store.inventory import read_inventory
 from marin.store.layout import OWN, RECORD
 from marin.store.lineage import ADOPT
@@ -214,9 +214,9 @@ def _download(source: str, folder: Path) -> None:
 
 def _names(folder: Directory) -> list[str]:
     """Return the name of every file. Raises InputError if there is none, or if some cannot be copied."""
-    for name, why in not_files(folder.url, copied=True):
-        raise InputError(f"{folder.url}/{name} is {why}, or leave it out; nothing was adopted")
     names = folder.names()
+    for name, why in not_files(folder.url, set(names)):  # links to files are fine: adopt copies the files
+        raise InputError(f"{folder.url}/{name} is {why}, or leave it out; nothing was adopted")
     if not names:
         raise InputError(f"{folder.url} holds no file; nothing was adopted")
     return names

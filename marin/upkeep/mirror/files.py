@@ -19,7 +19,7 @@ from typing import IO, Any
 from marin.errors import CorruptOutput, StoreError
 from marin.store.files.directory import Directory
 from marin.store.files.manifest import FileEntry
-from marin.store.files.regular import must_hold_files
+from marin.store.files.walk import must_hold_files
 from marin.store.files.verify import CHUNK, file_entry, manifest_of
 from marin.store.layout import PARTIAL
 from marin.store.objects.stored import Stored
@@ -62,7 +62,7 @@ def copy_files(
     from marin.store.files.transfer import side_by_side
     from marin.store.files.written import forget
 
-    must_hold_files(source.url)
+    must_hold_files(source.url, links={entry.path for entry in entries})
     try:
         side_by_side(_Copier(source, target, progress, go_on).bring, entries)
         found = manifest_of(target)
