@@ -290,7 +290,7 @@ class _Search:
                     identities=(identity,),
                     why="of an abandoned rebuild" if record is not None else "not continued",
                     folders=(state_name(identity),),
-                    fenced=(identity,),
+                    fenced=(identity,) if identity in self.survey.claims else (),
                 )
             )
         alone = self.options.at_once and self.options.kinds == frozenset({GarbageKind.WORK})
