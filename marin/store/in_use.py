@@ -130,10 +130,11 @@ class Uses:
         watch: Watch | None = None,
     ) -> None:
         """on_message: takes messages about waiting. watch: judges whether a gc without a beat is dead."""
-        self.store, self.experiment, self.on_message = store, experiment, on_message
+        self.store, self.on_message = store, on_message
         now = time.time()  # to the millisecond: names say which of two runs began later
         moment = f"{time.strftime('%Y%m%dT%H%M%S', time.localtime(now))}{int(now * 1000) % 1000:03d}"
         self.run = f"{moment}-{slug(experiment)}-{uuid.uuid4().hex[:12]}"
+        self._beat_name = f"{USES}/{self.run}.beat"
         self._needed: set[str] = set()  # identities, directories and digests that are written
         self._parts = self._turns = 0  # parts of the needs that are written; turns to delete that have ended
         self._watch = watch if watch is not None else Watch()
@@ -196,10 +197,6 @@ class Uses:
         if isinstance(turn, Held):
             turn.release()
 
-    @property
-    def _beat_name(self) -> str:
-        return f"{USES}/{self.run}.beat"
-
     def _beat(self) -> bool:
         with self._lock, suppress(MarinError, OSError):  # the store is unreachable for a moment
             if not self._ended:
@@ -244,19 +241,19 @@ class Run:
 
 def read_runs(store: Store) -> list[Run]:
     """Return every run that wrote its needs. Reads the needs before the beats. Raises CorruptRecord."""
-    names = [f"{USES}/{name}" for name in store.objects.list(USES)]
-    needs = store.objects.read_many([name for name in names if name.endswith(".json")])
-    beats = store.objects.read_many([name for name in names if name.endswith(".beat")])
-    found: dict[str, list[Needs]] = {}
-    for name, content in needs.items():
-        run = name.removeprefix(f"{USES}/").removesuffix(".json").partition(".")[0]
-        found.setdefault(run, []).append(Needs.parse_file(content, f"{store.prefix}/{name}", "list of needs", REMEDY))
-    return [
-        Run(
-            name=run,
-            needs=Needs.union(parts),
-            beat=Beat.parse_file(beats[name], f"{store.prefix}/{name}", "beat", REMEDY) if name in beats else None,
-        )
-        for run, parts in found.items()
-        for name in [f"{USES}/{run}.beat"]
-    ]
+    names = store.objects.list(USES)
+    needs: dict[str, list[Needs]] = {}
+    for run, where, content in _files(store, names, ".json"):
+        needs.setdefault(run, []).append(Needs.parse_file(content, where, "list of needs", REMEDY))
+    beats = {
+        run: Beat.parse_file(content, where, "beat", REMEDY)
+        for run, where, content in _files(store, names, ".beat")
+        if run in needs
+    }
+    return [Run(name=run, needs=Needs.union(parts), beat=beats.get(run)) for run, parts in needs.items()]
+
+
+def _files(store: Store, names: list[str], ending: str) -> list[tuple[str, str, bytes]]:
+    """Return (name of the run, where the file is, content) of each file of runs with this ending."""
+    found = store.objects.read_many([f"{USES}/{name}" for name in names if name.endswith(ending)])
+    return [(name[len(USES) + 1 :].partition(".")[0], f"{store.prefix}/{name}", found[name]) for name in found]

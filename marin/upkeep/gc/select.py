@@ -271,16 +271,13 @@ class _Ended:
 
 def _last_reads(survey: StoreSurvey) -> dict[Output, float]:
     """Return when a commit last read each output. A replaced or deleted record keeps the time of its commit."""
+    every = list(survey.records.values())
+    if any(parse_lifetime(record.lifetime).rule is Rule.UNUSED for record in every):
+        every += survey.past
     last: dict[Output, float] = {}
-
-    def note(record: Record, when: float) -> None:
+    for record in every:
+        made = survey.made(record)
         for each in record.inputs:
             output = Output(each.identity, each.root)
-            last[output] = max(last.get(output, 0.0), when)
-
-    for record in survey.records.values():
-        note(record, survey.made(record))
-    if any(parse_lifetime(record.lifetime).rule is Rule.UNUSED for record in survey.records.values()):
-        for record in survey.past:
-            note(record, survey.was_made(record))
+            last[output] = max(last.get(output, 0.0), made)
     return last

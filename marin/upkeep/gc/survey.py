@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 
 from marin.errors import CorruptRecord
-from marin.store.attempts import Attempt, parse_attempt
+from marin.store.attempts import Attempt, every_attempt
 from marin.store.collector import paused
 from marin.store.files.local import entries_below
 from marin.store.in_use import SHORT as NEEDED
@@ -44,7 +44,7 @@ class StoreSurvey:
         self._unreadable: list[str] = []
         # Read the runs first: outputs that a run commits meanwhile are found below.
         self.runs = self._readable(read_runs, list[Run]())
-        self.attempts = self._list_attempts()  # before the records: an attempt committed meanwhile is not an orphan
+        self.attempts = every_attempt(store)  # before the records: an attempt committed meanwhile is not an orphan
         self.inventory = Inventory(store)
         self.records, self.claims = self.inventory.records, self.inventory.claims
         self.past = self.inventory.past()[0]
@@ -72,7 +72,7 @@ class StoreSurvey:
     def is_held(self, identity: str, now: float) -> bool:
         """May a live process be making this step?"""
         claim = self.claims.get(identity)
-        return claim is not None and is_live(claim.holder, self.written(claim_name(identity, claim.number)), now)
+        return claim is not None and _is_live(claim.holder, self.written(claim_name(identity, claim.number)), now)
 
     def lasting(self, now: float) -> list[Run]:
         """Return the runs that may be alive: the driver, or one of its workers, which may outlive it."""
@@ -80,7 +80,7 @@ class StoreSurvey:
             run
             for run in self.runs
             if run.beat is not None
-            and (is_live(run.beat.holder, self.written(f"{USES}/{run.name}.beat"), now) or self._works(run, now))
+            and (_is_live(run.beat.holder, self.written(f"{USES}/{run.name}.beat"), now) or self._works(run, now))
         ]
 
     def _works(self, run: Run, now: float) -> bool:
@@ -88,17 +88,13 @@ class StoreSurvey:
         return any(self.is_held(identity, now) for identity in self.claims if identity[:NEEDED] in short)
 
     def made(self, record: Record) -> float:
-        """Return when an output was committed, by the store's clock; infinity if the store has no times."""
-        return self.written(_name(record)) or float("inf")
-
-    def was_made(self, record: Record) -> float:
-        """Return when a past output was committed: by the store's clock, or else by its writer's."""
-        committed = self.written(_name(record))
-        try:
-            told = time.mktime(time.strptime(record.provenance.started, "%Y-%m-%d %H:%M:%S"))
-        except (ValueError, OverflowError):
-            return committed or float("inf")
-        return committed or told + record.provenance.seconds
+        """Return when an output was committed, by the store's clock, or else by its writer's; infinity if unknown."""
+        if committed := self.written(_name(record)):
+            return committed
+        with suppress(ValueError, OverflowError):
+            begun = time.mktime(time.strptime(record.provenance.started, "%Y-%m-%d %H:%M:%S"))
+            return begun + record.provenance.seconds
+        return float("inf")
 
     def began(self, run: Run) -> float:
         """Return when a run last wrote its needs or its beat, by the store's clock."""
@@ -124,11 +120,6 @@ class StoreSurvey:
         """Return the identities with work in progress."""
         return self.store.state_identities()
 
-    def _list_attempts(self) -> list[Attempt]:
-        objects = self.store.objects
-        names = [f"{op}/{name}" for op in objects.list("") for name in objects.list(op)]
-        return [attempt for name in names if (attempt := parse_attempt(name)) is not None]
-
     def _readable[T](self, read: Callable[[Store], T], otherwise: T) -> T:
         """Read a part of the store. ``_refuse`` later raises one error for all unreadable parts."""
         try:
@@ -147,7 +138,7 @@ class StoreSurvey:
             )
 
 
-def is_live(holder: Holder, written: float, now: float) -> bool:
+def _is_live(holder: Holder, written: float, now: float) -> bool:
     """May the holder be alive? written: when its claim or beat was written, by the store's clock; 0 if unknown."""
     if holder.is_gone():
         return False
