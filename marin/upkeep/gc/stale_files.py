@@ -20,9 +20,9 @@ def leftovers(survey: StoreSurvey, needs: Needs, gone: set[str], now: float, old
     """
     older_than = max(older_than, STALE)
 
-    def old(folder: str, fits: Callable[[str], bool]) -> list[str]:
+    def old(folder: str, fits: Callable[[str], bool], least: float = older_than) -> list[str]:
         files = survey.files(folder).items()
-        return [name for name, each in files if each.modified and now - each.modified > older_than and fits(name)]
+        return [name for name, each in files if each.modified and now - each.modified > least and fits(name)]
 
     lasting = {run.name for run in survey.lasting(now)}
     over = max(older_than, RECENT * DAY)
@@ -39,8 +39,7 @@ def leftovers(survey: StoreSurvey, needs: Needs, gone: set[str], now: float, old
         _piece("lists of outside data that no known output read", OUTSIDE, lists, survey),
     ]
     for folder in (CLAIMS, ENDS, SUPERSEDED, USES, STAMPS, ACTIONS, CODE, OUTSIDE):
-        half = old(folder, lambda name: not _is_whole(name))
-        half = [name for name in half if now - survey.written(f"{folder}/{name}") > DAY]
+        half = old(folder, lambda name: not _is_whole(name), max(older_than, DAY))
         found.append(_piece(f"half-written files in {folder}", folder, half, survey))
     return [piece for piece in found if piece.objects]
 
