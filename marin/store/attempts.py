@@ -169,7 +169,7 @@ def every_attempt(store: Store, name: str = "") -> list[Attempt]:
     """Return the attempts of the operator that the name begins with, or else all: one listing for each operator."""
     operators = store.objects.list("")
     op = slug(name.removeprefix(f"{store.prefix}/").partition("/")[0])
-    folders = [op] if op in operators else operators
+    folders = [op] if name and op in operators else operators
     directories = [f"{folder}/{each}" for folder in folders for each in store.objects.list(folder)]
     return [attempt for directory in directories if (attempt := parse_attempt(directory)) is not None]
 
