@@ -74,7 +74,7 @@ def attempts_called(store: Store, name: str, *, latest: bool = False, holding: s
     Raises BadPrefix, UnknownStep with near misses, AmbiguousName with the candidates.
     """
     must_exist(store)
-    every = _attempts(store, name)
+    every = every_attempt(store, name)
     inside = name.removeprefix(f"{store.prefix}/").strip("/")
     here = [each for each in every if inside == each.directory or inside.startswith(f"{each.directory}/")]
     if here:
@@ -165,11 +165,11 @@ def _last_claims(store: Store, shorts: Collection[str]) -> dict[str, tuple[Claim
     return found
 
 
-def _attempts(store: Store, name: str) -> list[Attempt]:
+def every_attempt(store: Store, name: str = "") -> list[Attempt]:
     """Return the attempts of the operator that the name begins with, or else all: one listing for each operator."""
     operators = store.objects.list("")
     op = slug(name.removeprefix(f"{store.prefix}/").partition("/")[0])
-    folders = [op] if op in operators else operators
+    folders = [op] if name and op in operators else operators
     directories = [f"{folder}/{each}" for folder in folders for each in store.objects.list(folder)]
     return [attempt for directory in directories if (attempt := parse_attempt(directory)) is not None]
 

@@ -216,10 +216,6 @@ class Held:
         """
         self._end(record, lasting=lasting)
 
-    def collect(self, why: str) -> None:
-        """End with the word that the output of an earlier attempt is deleted. Raises LeaseLost."""
-        self._end(_ended(How.COLLECTED, self.attempt, why), lasting=True)
-
     def release(self, why: str = "") -> None:
         """End the attempt without a result, unless it has ended.
 
@@ -311,8 +307,17 @@ def take(
         if other is not None and other.id not in _abandoned and not is_dead(other):
             return other
         why = other.describe() if other is not None else "its claim is empty, as a power cut leaves it"
-        if objects.create(end_name(identity, number), _ended(How.TAKEN_OVER, other.attempt if other else "", why)):
+        if end_attempt(objects, identity, number, How.TAKEN_OVER, other.attempt if other else "", why):
             logger.info("took %s over: %s", attempt_of(number), why)
+
+
+def end_attempt(objects: Objects, identity: str, number: int, how: How, attempt: str, why: str) -> bool:
+    """End an attempt that this process does not hold. Return False if the attempt has an end already.
+
+    From then on nobody can commit the attempt. attempt: its directory, if any. why: for people. The end "collected"
+    survives a power cut, because data is deleted next.
+    """
+    return objects.create(end_name(identity, number), _ended(how, attempt, why), lasting=how is How.COLLECTED)
 
 
 def take_in_turn[T](attempt: Callable[[], T | Claim], waiting: Callable[[Claim], None]) -> T:

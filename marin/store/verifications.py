@@ -32,12 +32,8 @@ def note_verified(store: Store, check: Check, attempts: Iterable[str]) -> None:
     entry = Verified(when=when, who=this_process().user, check=check, outputs=outputs)
     name = f"{VERIFIED}/{when.replace(' ', 'T').replace(':', '')}-{uuid.uuid4().hex[:8]}.json"
     store.objects.write(name, entry.to_json())
-    earlier = {old: verified for old, verified in _entries(store).items() if old != name}
-    store.objects.remove([old for old, verified in earlier.items() if _says_no_more(verified, entry)])
-
-
-def _says_no_more(old: Verified, new: Verified) -> bool:
-    return old.when <= new.when and set(old.outputs) <= set(new.outputs)
+    earlier = {old: each for old, each in _entries(store).items() if old != name and each.when <= when}
+    store.objects.remove([old for old, each in earlier.items() if set(each.outputs) <= set(outputs)])
 
 
 def last_verified(store: Store) -> dict[str, str]:
