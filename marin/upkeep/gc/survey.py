@@ -10,7 +10,7 @@ from contextlib import suppress
 from marin.errors import CorruptRecord
 from marin.store.attempts import Attempt, every_attempt
 from marin.store.collector import paused
-from marin.store.files.local import entries_below
+from marin.store.files.walk import entries_below
 from marin.store.in_use import SHORT as NEEDED
 from marin.store.in_use import Run, read_runs
 from marin.store.inventory import Inventory

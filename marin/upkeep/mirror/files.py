@@ -19,8 +19,8 @@ from typing import IO, Any
 from marin.errors import CorruptOutput, StoreError
 from marin.store.files.directory import Directory
 from marin.store.files.manifest import FileEntry
-from marin.store.files.walk import must_hold_files
 from marin.store.files.verify import CHUNK, file_entry, manifest_of
+from marin.store.files.walk import must_hold_files
 from marin.store.layout import PARTIAL
 from marin.store.objects.stored import Stored
 
