@@ -307,7 +307,7 @@ def take(
         if other is not None and other.id not in _abandoned and not is_dead(other):
             return other
         why = other.describe() if other is not None else "its claim is empty, as a power cut leaves it"
-        if end_attempt(objects, identity, number, How.TAKEN_OVER, other.attempt if other else "", why):
+        if objects.create(end_name(identity, number), _ended(How.TAKEN_OVER, other.attempt if other else "", why)):
             logger.info("took %s over: %s", attempt_of(number), why)
 
 
@@ -317,6 +317,7 @@ def end_attempt(objects: Objects, identity: str, number: int, how: How, attempt:
     From then on nobody can commit the attempt. attempt: its directory, if any. why: for people. The end "collected"
     survives a power cut, because data is deleted next.
     """
+    objects.create(claim_name(identity, number), b"")  # ``take`` relies on it: an attempt that has an end has a claim
     return objects.create(end_name(identity, number), _ended(how, attempt, why), lasting=how is How.COLLECTED)
 
 
