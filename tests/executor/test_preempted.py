@@ -164,7 +164,7 @@ if __name__ == "__main__":
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(1200)
+@pytest.mark.timeout(1800)
 def test_a_training_goes_on_where_its_driver_on_ray_was_told_to_end(address: str, tmp_path: Path) -> None:
     """A lost machine signals all its processes first: the trainer saves, and the next run needs no option."""
     project = Project(tmp_path / "project", TRAINING.replace("END", "600"))
