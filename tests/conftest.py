@@ -59,6 +59,7 @@ def pytest_configure(config: pytest.Config) -> None:
     and leaves its files only if a test failed.
     """
     os.environ.setdefault("XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false")
+    os.environ.setdefault("RAY_worker_niceness", "0")  # Ray's own 15 starves its workers beside other tests
     if not hasattr(config, "workerinput"):
         folder = Path(tempfile.gettempdir(), f"marin-tests-{os.getuid()}")
         folder.mkdir(exist_ok=True)

@@ -130,7 +130,7 @@ def cluster(machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1800)
 def test_trainings_take_all_gpus_one_after_another_and_are_what_they_were(
     machine: Machine, cluster: dict[str, str]
 ) -> None:

@@ -65,7 +65,7 @@ def test_it_holds_every_file_that_is_no_module(wheel: Path) -> None:
     assert not [name for name in inside if "__pycache__" in name or ".ruff_cache" in name]
 
 
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1800)
 def test_plain_pip_finds_versions_that_fit(wheel: Path, tmp_path: Path) -> None:
     """A new environment's pip cannot go back from one package's newest version to fit another's older version."""
     venv.create(tmp_path / "env", symlinks=True, with_pip=True)

@@ -22,7 +22,7 @@ from marin.training.spec import TrainingSpec
 from tests.training import faults
 from tests.training.runs import train_here
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 BAD = range(150, 156)  # optimizer steps
 UNGUARDED = Adam(
     peak_lr=1e-2, max_grad_norm=None, clip_update_norm=None, skip_bad_steps=None, ema=0.95
