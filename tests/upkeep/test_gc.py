@@ -31,7 +31,7 @@ from marin.store.record import Record
 from marin.store.revocation import revoke, revoked
 from marin.store.store import Store
 from marin.upkeep.adopt import adopt
-from marin.upkeep.gc.garbage import GarbageKind
+from marin.upkeep.gc.garbage import Garbage, GarbageKind
 from marin.upkeep.gc.select import GcOptions, KeepReason, Roots, roots_of
 from marin.upkeep.gc.survey import StoreSurvey
 from marin.upkeep.gc.sweep import Clock, SweepResult, look, sweep
@@ -576,6 +576,41 @@ def test_the_last_turn_is_found_without_a_listing(tmp_path: Path) -> None:
         assert {last_turn(store, after) for after in range(number)} == {number - 1}
         turn.release()
         assert {last_turn(store, after) for after in range(number + 1)} == {number}
+
+
+def test_a_long_gc_lets_waiting_runs_go_on_and_sees_their_needs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("marin.upkeep.gc.sweep.TURN_SECONDS", 0.0)
+    store = Store(str(tmp_path / "store"))
+    steps = [Write(text=f"{number}", label=f"source-{number}", lifetime=after_use(days=1)) for number in range(4)]
+    made = run(store.prefix, **{step.label: Join(parts=(step,), label=step.label) for step in steps}).results
+    records = [record for step in steps if (record := made[step].record) is not None]
+    age(tmp_path / "store", 30)
+    needed, ended = threading.Event(), threading.Event()
+    threads: list[threading.Thread] = []
+
+    def need(record: Record) -> None:
+        with Uses(store, "a test") as uses:
+            uses.add(needs_of([], [record], []), [record])
+            needed.set()
+            assert ended.wait(60)
+
+    def on_taken(piece: Garbage) -> None:
+        if not threads:
+            other = next(record for record in reversed(records) if record.name != piece.name)
+            known = len(store.objects.list(USES))
+            threads.append(threading.Thread(target=need, args=(other,)))
+            threads[0].start()
+            wait_until(lambda: len(store.objects.list(USES)) == known + 2)
+        else:
+            assert needed.wait(60), "the run also waits for the next turn"
+
+    gone = [piece for piece in sweep(store, GcOptions(), on_taken=on_taken).gone if piece.records]
+    ended.set()
+    threads[0].join()
+    assert len(gone) == 3
+    assert last_turn(store) >= 3
 
 
 def test_one_gc_at_a_time(tmp_path: Path) -> None:

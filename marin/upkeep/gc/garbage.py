@@ -26,6 +26,9 @@ class GarbageKind(StrEnum):
     LEFTOVERS = "leftovers"  # control files that nothing refers to any more
 
 
+type Key = tuple[GarbageKind, str, tuple[str, ...], tuple[str, ...]]
+
+
 @dataclass(frozen=True, kw_only=True)
 class Garbage:
     """A thing that gc deletes whole or not at all."""
@@ -41,6 +44,11 @@ class Garbage:
     folders: tuple[str, ...] = ()  # one at most; it holds the data of the records
     objects: tuple[str, ...] = ()  # control files
     fenced: tuple[str, ...] = ()  # identities whose open attempt gc ends first, because its holder may wake up
+
+    @property
+    def key(self) -> Key:
+        """Return what stays equal from one survey to the next."""
+        return self.kind, self.name, self.identities, self.folders
 
 
 def extents(store: Store, pieces: Iterable[Garbage]) -> list[Garbage]:

@@ -1,9 +1,9 @@
 """Delete garbage, so that a kill at any point leaves every remaining output with all its files.
 
 gc first begins a turn to delete (see marin.store.in_use), then surveys the store: a run that begins during the turn
-waits. To delete an output, gc ends the next attempt at its step as "collected", with the reason. From then on the step
-has no output, and no earlier holder can commit. Then gc deletes the data. The output's own end stays, so lineage still
-knows the output.
+waits. A turn ends after about a minute, so no run waits for long, and gc goes on in another turn. To delete an
+output, gc ends the next attempt at its step as "collected", with the reason. From then on the step has no output, and
+no earlier holder can commit. Then gc deletes the data. The output's own end stays, so lineage still knows the output.
 """
 
 from __future__ import annotations
@@ -21,11 +21,12 @@ from marin.store.layout import GC, MADE_BY, OWN, RECORD, action_name, claim_name
 from marin.store.objects.errors import control_errors
 from marin.store.process import this_process
 from marin.store.store import Store
-from marin.upkeep.gc.garbage import Garbage
+from marin.upkeep.gc.garbage import Garbage, Key
 from marin.upkeep.gc.select import GcOptions, Selection, find_garbage
 from marin.upkeep.gc.survey import StoreSurvey
 
 RENEW_EVERY = 1.0  # seconds
+TURN_SECONDS = 60.0  # of deleting; a longer turn keeps new runs waiting, a shorter one repeats the survey more often
 
 type Clock = Callable[[StoreSurvey], float]
 
@@ -66,15 +67,20 @@ def sweep(
     dead.
     Raises CorruptRecord, LeaseLost, and StoreError if another gc is running. Outputs not deleted by then are whole.
     """
-    turn = _take_turn(store, on_message, watch if watch is not None else Watch())
-    try:
-        turn.start_beating(lambda: None)
-        sweeping = _Sweep(store, turn, clock, on_taken)
-        found = find_garbage(sweeping.survey, options, sweeping.now)
-        on_selection(found)
-        return sweeping.run(found.goes)
-    finally:
-        turn.release()
+    result, watch = SweepResult(), watch if watch is not None else Watch()
+    waiting: set[Key] | None = None  # for another turn
+    while waiting is None or waiting:
+        turn = _take_turn(store, on_message, watch)
+        try:
+            turn.start_beating(lambda: None)
+            sweeping = _Sweep(store, turn, clock, on_taken, result)
+            found = find_garbage(sweeping.survey, options, sweeping.now)
+            if waiting is None:
+                on_selection(found)
+            waiting = sweeping.run([piece for piece in found.goes if waiting is None or piece.key in waiting])
+        finally:
+            turn.release()
+    return result
 
 
 def _take_turn(store: Store, on_message: Callable[[str], None], watch: Watch) -> Held:
@@ -106,26 +112,39 @@ def _passed(since: tuple[float, float]) -> float:
 
 
 class _Sweep:
-    def __init__(self, store: Store, turn: Held, clock: Clock | None, on_taken: Callable[[Garbage], None]) -> None:
-        self.store, self.turn, self.on_taken = store, turn, on_taken
-        self.result = SweepResult()
+    """The deletions of one turn."""
+
+    def __init__(
+        self, store: Store, turn: Held, clock: Clock | None, on_taken: Callable[[Garbage], None], result: SweepResult
+    ) -> None:
+        self.store, self.turn, self.on_taken, self.result = store, turn, on_taken, result
         self.renewed = _clocks()  # before the survey: a run takes the turn over from a gc that is suspended meanwhile
         self.survey = StoreSurvey(store)
         ours = claim_name(turn.identity, turn.number)  # written a moment ago
         self.now = clock(self.survey) if clock is not None else self.survey.written(ours) or time.time()
 
-    def run(self, goes: list[Garbage]) -> SweepResult:
-        """Delete outputs before everything else: an end that gives an output up also ends an open attempt."""
+    def run(self, goes: list[Garbage]) -> set[Key]:
+        """Delete pieces for TURN_SECONDS, and at least one. Return the keys of the pieces that are left.
+
+        Outputs go before everything else: the end of an output also ends an open attempt at its step.
+        """
         outputs, others = [piece for piece in goes if piece.records], [piece for piece in goes if not piece.records]
+        began, left = _clocks(), {piece.key for piece in goes}
+
+        def take(piece: Garbage) -> None:
+            if _passed(began) <= TURN_SECONDS or len(left) == len(goes):
+                left.discard(piece.key)
+                self._take(piece)
+
         for pieces in (outputs, others):
             if self.store.directory.is_local:
                 for piece in pieces:
-                    self._take(piece)
+                    take(piece)
             else:
                 from marin.store.files.transfer import side_by_side
 
-                side_by_side(self._take, pieces)
-        return self.result
+                side_by_side(take, pieces)
+        return left
 
     def _take(self, piece: Garbage) -> None:
         try:
