@@ -29,7 +29,7 @@ def rehearse(name: str, version: str, store: Path) -> RunTime:
         seconds=round(time.monotonic() - began),
         version=version,
         day=time.strftime("%Y-%m-%d"),
-        revision=str(git_revision(FOLDER))[:12],
+        revision=git_revision(FOLDER)[:12],
         cores=os.cpu_count() or 0,
         load=(round(before, 1), round(os.getloadavg()[0], 1)),
     )

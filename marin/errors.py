@@ -46,7 +46,6 @@ MarinError
 │   ├── UnreadableCheckpoint a checkpoint to resume from cannot be read (marin never starts from step 0 instead)
 │   ├── RevokedBytes         a step produced the revoked bytes again
 │   ├── NonFiniteLoss        a loss, gradient, update or weight became NaN or infinite
-│   ├── DifferentRebuild     the rebuild of a deleted output has other bytes
 │   ├── NothingScored        an evaluation scored no item
 │   ├── BadBatches           something is wrong with the batches of a training
 │   └── ControlMissed        a search did not find the item planted as its control
@@ -61,6 +60,7 @@ Every message says which thing failed, the value found, the value wanted, and th
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterable
 
 
 class MarinError(Exception):
@@ -199,9 +199,6 @@ class UnreadableCheckpoint(GateError): ...
 class RevokedBytes(GateError): ...
 
 
-class DifferentRebuild(GateError): ...
-
-
 class NonFiniteLoss(GateError): ...
 
 
@@ -288,3 +285,25 @@ def _is_absent(package: str) -> bool:
         return importlib.util.find_spec(package) is None
     except (ImportError, ValueError):
         return True
+
+
+NAMES_SHOWN = 10  # by an error, if no known name is near
+
+
+def did_you_mean(name: str, known: Iterable[str], otherwise: str = "") -> str:
+    """Return ``did you mean a or b?`` with the known names nearest to a name, or else a list of known names.
+
+    Of known names such as ``op/label``, a part alone may be meant, too. otherwise: a text instead of the list.
+    """
+    import difflib
+
+    every = sorted(set(known) - {""})
+    parts = {part for each in every for part in each.split("/", 1)} if "/" not in name else set[str]()
+    near = (
+        difflib.get_close_matches(name, [*every, *(parts - set(every))], n=3, cutoff=0.5)
+        or [each for each in every if name in each][:3]
+    )
+    if near:
+        return f"did you mean {' or '.join(near)}?"
+    more = f" and {len(every) - NAMES_SHOWN} more" if len(every) > NAMES_SHOWN else ""
+    return otherwise or (f"there are {', '.join(every[:NAMES_SHOWN])}{more}" if every else "there is none")

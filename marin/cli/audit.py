@@ -29,8 +29,7 @@ from marin.store.lookup import outputs_called, unknown
 from marin.store.numbers import counted, listed, write_bytes
 from marin.store.record import Record
 from marin.store.store import Store
-from marin.store.suspects import suspects_of
-from marin.store.verifications import last_verified, note_verified
+from marin.store.verifications import note_verified
 
 NAMED = 4  # outputs of a claim, and subjects in a result's line; --json has all
 CLAIMS = 12  # of each grade
@@ -56,7 +55,7 @@ def command(
 
     With --bytes marin first compares these outputs with their manifests, for missing, changed, truncated and extra
     files. On a disk it reads every byte; on gs:// and s3:// it compares the store's own checksums. It names the outputs
-    that were built from a damaged output since that output was last known to be right.
+    that were built from a damaged output.
 
     Exit code 5 if a compared output is damaged, else 3 if something is not to be trusted.
     """
@@ -75,7 +74,7 @@ def command(
     else:
         audit = audit_outputs(store, steps, days) if steps else audit_store(store, days)
     if compared is not None:
-        compared.tell(audit, store)
+        compared.tell(audit)
     if as_json:
         echo_json(_as_json(audit, compared))
     else:
@@ -134,13 +133,12 @@ def _verdict(audit: Audit, result: Result) -> Text:
 class Damage:
     """The damage of one output.
 
-    differs: the differences, or why the record cannot be read. right_on: when the bytes were last known to be right.
-    made_since: outputs that may have been built from the damage since, nearest first.
+    differs: the differences, or why the record cannot be read. made_from_it: the outputs that were built from this
+    output, nearest first.
     """
 
     differs: list[str]
-    right_on: str = ""
-    made_since: list[str] = field(default_factory=list[str])
+    made_from_it: list[str] = field(default_factory=list[str])
 
 
 @dataclass(frozen=True)
@@ -155,13 +153,14 @@ class Compared:
     wrong: dict[str, Damage]
     damaged: list[Record]  # whose files differ
 
-    def tell(self, audit: Audit, store: Store) -> None:
-        """Add a claim for each damaged output, and find the outputs that may have inherited the damage."""
-        verified = last_verified(store) if self.damaged else {}
+    def tell(self, audit: Audit) -> None:
+        """Add a claim for each damaged output, and find the outputs that were built from it."""
+        lineage = audit.lineage
         known = {output for claim in audit.of(Grade.UNTRUSTED) for output in audit.claims[claim]}
         for record in self.damaged:
-            damage, suspects = self.wrong[_named(record)], suspects_of(audit.lineage, record, verified)
-            damage.right_on, damage.made_since = suspects.right_on, list(map(_named, suspects.made_since))
+            damage = self.wrong[_named(record)]
+            shared = [output for output, each in lineage.records.items() if each.attempt == record.attempt]
+            damage.made_from_it = [_named(lineage.records[output]) for output in lineage.down(shared)]
             if output_of(record) not in known:
                 audit.add(Claim(Grade.UNTRUSTED, "damaged", listed(damage.differs, 1)), [output_of(record)])
 
@@ -212,10 +211,8 @@ def _print_compared(console: Console, compared: Compared, store: Store) -> None:
         say(console, name, "red")
         for line in damage.differs:
             say(console, f"    {line}")
-        if damage.right_on:
-            since = f"may have been made from the damage since: {', '.join(damage.made_since)}"
-            nothing = "nothing was made from it since without a check of every byte"
-            say(console, f"    last known to be right on {damage.right_on}; {since if damage.made_since else nothing}")
+        if damage.made_from_it:
+            say(console, f"    made from it: {', '.join(damage.made_from_it)}")
     size = write_bytes(sum({record.attempt: record.bytes for record in compared.records}.values()))
     how = {
         Check.SIZES: "names and sizes of",
@@ -226,9 +223,10 @@ def _print_compared(console: Console, compared: Compared, store: Store) -> None:
     say(console, f"{how} {outputs} ({size}) compared with the manifests, {len(compared.wrong)} damaged")
     if compared.wrong:
         say(console, "rebuild a damaged output: run its experiment with --rebuild STEP")
-    if any(damage.made_since for damage in compared.wrong.values()):
+    if any(damage.made_from_it for damage in compared.wrong.values()):
         say(
             console,
-            "rebuild the outputs that may have been made from the damage, too; if they get other bytes, marin also "
+            "an output that was made from damage is right if its step compared every byte of its inputs, as steps do "
+            "by default, or ran before the damage. Rebuild the others too; if they get other bytes, marin also "
             "rebuilds their readers. If an output cannot be rebuilt: `marin revoke STEP --because REASON`",
         )

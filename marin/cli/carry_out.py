@@ -17,6 +17,7 @@ from marin.cli.run_options import IN_MEMORY, RunOptions
 from marin.errors import BadPrefix, ClusterLost, StalePlan, StoreFull
 from marin.executor.backends.backend import Backend
 from marin.executor.backends.cluster import DASHBOARD, named_cluster
+from marin.executor.egress_meter import EgressMeter
 from marin.executor.events import Events, git_revision
 from marin.executor.run_results import Event, Run, Status, StepResult
 from marin.executor.scheduler import Scheduler
@@ -60,7 +61,7 @@ def _execute(priced: PricedPlan, source: Path, options: RunOptions, console: Con
     if options.runs_here or named_cluster(options.address) is None:
         must_not_need_hub(plan, os.environ)
     store = plan.store
-    git = str(git_revision(source.parent))
+    git = git_revision(source.parent)
     accept_planned(plan)
     todo = plan.having(Action.RUN, Action.RECHECK, Action.ALIAS)
     if not todo:
@@ -77,7 +78,7 @@ def _execute(priced: PricedPlan, source: Path, options: RunOptions, console: Con
         say(console, message)
         if message.startswith(DASHBOARD):
             dashboard = message.removeprefix(DASHBOARD).split()[0]
-            events.watched(dashboard)
+            events.note("watched", dashboard=dashboard)
 
     stream = LogStream(console, store) if options.logs else nullcontext()
     try:
@@ -90,15 +91,13 @@ def _execute(priced: PricedPlan, source: Path, options: RunOptions, console: Con
                 progress(event, result)
 
             backend = backend or _backend(options, hear)
-            if any(regions.of(decision.step) for decision in todo):
-                from marin.executor.backends.egress_meter import MeteredBackend
-
-                backend = MeteredBackend(backend, store, regions, priced.allowance)
+            crosses = any(regions.of(decision.step) for decision in todo)
             on_message = functools.partial(say, console, style="yellow")
             scheduler = Scheduler(
                 plan, backend, listen, source.stem, git, on_message=on_message,
                 check_inputs=options.check_inputs, tracker=options.track or "",
                 profile=options.profile, keep_going=options.keep_going,
+                meter=EgressMeter(store, regions, priced.allowance) if crosses else None,
             )  # fmt: skip
             run = scheduler.execute()
     except BaseException as error:

@@ -29,7 +29,7 @@ from marin.executor.clusters.kept import DASHBOARD_PORT, alone, end_cluster, kee
 from marin.report.table import columns_of, open_console, print_table, say
 from marin.report.typed import marin, short
 from marin.report.words import styled
-from marin.store.numbers import counted, write_bytes, write_duration
+from marin.store.numbers import counted, write_bytes, write_duration, write_time
 from marin.store.redaction import redacted
 
 NOBODY = "no cluster is named: give --address, set RAY_ADDRESS, or start one on this machine with `marin cluster up`"
@@ -253,7 +253,7 @@ def _job_row(job: ClusterJob) -> list[Text | str]:
 
 
 def _moment(seconds: float | None) -> str:
-    return "" if seconds is None else time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(seconds))
+    return "" if seconds is None else write_time(seconds)
 
 
 def _node_row(node: ClusterNode, tasks: list[RunningTask]) -> list[Text | str]:

@@ -15,6 +15,7 @@ from typing import Any
 import click
 
 from marin.cli.exits import Exit
+from marin.errors import did_you_mean
 
 # Section → command → its line in --help, in this order.
 COMMANDS: dict[str, dict[str, str]] = {
@@ -119,17 +120,14 @@ class LazyGroup(click.Group):
         if kind in LINES and len(args) > 1:
             return super().resolve_command(ctx, [kind, *args[2:]])
         if name not in LINES and not name.startswith("-"):
-            import difflib
-
-            near = difflib.get_close_matches(name, LINES, n=2)
-            if kinds := [kind for kind in LINES if kind.startswith(f"{name} ")]:
-                if args[1:2] in ([], ["-h"], ["--help"]):
-                    click.echo("\n".join(f"marin {kind:20}  {LINES[kind]}" for kind in kinds))
-                    ctx.exit()
-                near = kinds
+            near = [kind for kind in LINES if kind.startswith(f"{name} ")]
+            if near and args[1:2] in ([], ["-h"], ["--help"]):
+                click.echo("\n".join(f"marin {kind:20}  {LINES[kind]}" for kind in near))
+                ctx.exit()
             if name.endswith(".py"):
                 near = [f"{command} {name}" for command in ("run", "plan")]
-            hint = f"did you mean {' or '.join(near)}?" if near else f"there are: {', '.join(LINES)}"
+            every = f"there are: {', '.join(LINES)}"
+            hint = f"did you mean {' or '.join(near)}?" if near else did_you_mean(name, LINES, every)
             ctx.fail(f"no command {name!r}; {hint}")
         return super().resolve_command(ctx, args)
 

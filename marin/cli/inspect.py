@@ -12,14 +12,13 @@ from marin.cli.exits import Exit
 from marin.cli.options import EXPERIMENT, JSON, ExperimentOptions, echo_json
 from marin.cli.parameters import all_of, argument, command_line, option
 from marin.data.order_spec import Training, order_of
-from marin.errors import UnknownStep
+from marin.errors import UnknownStep, did_you_mean
 from marin.report.contents import tokenizer_of
 from marin.report.phases import trainings_of
 from marin.report.table import columns_of, open_console, print_table, say
 from marin.steps.experiment import Experiment
 from marin.steps.step import ExecutorStep
 from marin.store.inventory import Inventory, read_inventory
-from marin.store.lookup import hint
 from marin.store.store import open_store
 
 if TYPE_CHECKING:
@@ -119,7 +118,7 @@ def trainings(experiment: Experiment, name: str = "") -> list[Step]:
     found = trainings_of(experiment)
     chosen = [step for step in found if name in ("", step.name, step.label)]
     if not chosen:
-        raise UnknownStep(f"no training is called {name!r}; {hint(name, [step.name for step in found])}")
+        raise UnknownStep(f"no training is called {name!r}; {did_you_mean(name, [step.name for step in found])}")
     return chosen
 
 

@@ -13,13 +13,13 @@ from marin.cli.completions import complete_field, complete_output, complete_path
 from marin.cli.exits import Exit
 from marin.cli.options import ExperimentOptions, echo_json, existing_store
 from marin.cli.parameters import all_of, argument, command_line, flag, option
-from marin.errors import BadField
+from marin.errors import BadField, did_you_mean
 from marin.report.claims import StoreClaims, Subject
 from marin.report.lineage_tree import Direction, LineageTree, Node, walk
 from marin.report.table import columns_of, open_console, print_table, say
 from marin.report.words import describe_facts, escaped
 from marin.store.lineage import output_of, read_lineage
-from marin.store.lookup import hint, outputs_named, outputs_of
+from marin.store.lookup import outputs_named, outputs_of
 from marin.store.revocation import revoked
 
 DEPTH = 12  # levels; deeper outputs are only counted, and --json has all
@@ -67,7 +67,7 @@ def command(
     known = {record.kind for record in lineage.records.values()}
     for kind in kinds:
         if kind not in known:
-            raise BadField(f"--kind {kind}: this store has no artifact of that kind; {hint(kind, known)}")
+            raise BadField(f"--kind {kind}: this store has no artifact of that kind; {did_you_mean(kind, known)}")
     if experiment is None:
         options.must_be_of_an_experiment()
         starts = outputs_named(lineage, store, step)

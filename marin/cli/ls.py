@@ -13,13 +13,13 @@ from marin.cli.completions import complete_field, complete_output
 from marin.cli.exits import Exit
 from marin.cli.options import JSON, PREFIX, echo_json
 from marin.cli.parameters import argument, command_line, flag, option
-from marin.errors import CorruptOutput, CorruptRecord, UnknownStep
+from marin.errors import CorruptOutput, CorruptRecord, UnknownStep, did_you_mean
 from marin.report.lineage_tree import described
 from marin.report.table import columns_of, open_console, print_table, say
 from marin.report.words import describe_facts
 from marin.store.collector import paused
 from marin.store.inventory import Inventory, read_inventory
-from marin.store.lookup import field_of, hint, outputs_called, unknown
+from marin.store.lookup import field_of, outputs_called, unknown
 from marin.store.numbers import counted, write_bytes
 from marin.store.record import Record
 from marin.store.store import open_store
@@ -65,7 +65,7 @@ def command(
             continue
         there = {field_of(record, field) for record in every}
         if wanted not in there:
-            raise UnknownStep(f"--{field} {wanted}: no output in the store has it; {hint(wanted, there)}")
+            raise UnknownStep(f"--{field} {wanted}: no output in the store has it; {did_you_mean(wanted, there)}")
         found = [record for record in found if field_of(record, field) == wanted]
     if patterns:
         fitting = [record for pattern in patterns for record in _matching(pattern, found, inventory)]

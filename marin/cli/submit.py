@@ -85,7 +85,7 @@ def command(
     console = open_console()
     prefix = _prefix_there(options.prefix, dashboard, console)
     driver = [python, "-m", "marin", "run", inside, f"--prefix={prefix}", *arguments]
-    git = str(git_revision(source.parent))
+    git = git_revision(source.parent)
     name = f"{slug(source.stem)}-{options.scale.value}-{time.strftime('%m%d-%H%M%S')}-{os.urandom(2).hex()}"
     with tempfile.TemporaryDirectory() as place:
         archive = pack(folder.absolute(), Path(place, "source.zip"))

@@ -22,7 +22,6 @@ from marin.errors import (
     StoreError,
     missing_dependency,
 )
-from marin.executor.cancel import Stop
 from marin.executor.commit import commit, take_step
 from marin.executor.context import Hosts, Mapper, StepContext
 from marin.executor.failures import details, failure_line
@@ -76,10 +75,9 @@ def attempt(
     log = f"{held.attempt}/{LOG}"
     context = StepContext(job, store, held, mapper, hosts)
     seen: Observation | None = None
-    stop = Stop()
     try:
         try:
-            held.start_beating(stop.now)
+            held.start_beating(lambda: None)
             with store_errors(store.prefix):
                 context.log(f"{step.name} {step.identity} attempt {held.number} on {this_process()}")
                 code = check_code(job)
@@ -105,9 +103,8 @@ def attempt(
                         job, store, held, artifact, started, context.input_check.checked, observed, notes=context.notes
                     )
         finally:
-            stop.disarm(held.stop_beating)
+            held.stop_beating()
     except BaseException as error:
-        stop.disarm(held.stop_beating)
         if context.used_state and not held.lost:
             with suppress(MarinError, OSError):
                 if context.input_check.was_rewritten():  # the work in progress may come from wrong bytes

@@ -7,11 +7,10 @@ import json
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from msgspec.structs import replace
 
-from marin.errors import CorruptOutput, DifferentRebuild, RevokedBytes
+from marin.errors import CorruptOutput, RevokedBytes
 from marin.executor.job import Job
 from marin.plan.missing import describe_fields
 from marin.steps.artifact import Artifact
@@ -86,8 +85,6 @@ def commit(
             f"{step.name} wrote the very bytes that were {revocation.describe()}. They are not committed: "
             "change the step or its inputs"
         )
-    if job.restores is not None and root != job.restores.root:
-        raise DifferentRebuild(_about_rebuild(job.restores, name, facts, entries))
     record = Record(
         format=Record.LATEST,
         identity=step.identity,
@@ -122,19 +119,6 @@ def commit(
     if record.action:
         store.note_action(record)
     return record
-
-
-def _about_rebuild(deleted: Record, attempt: str, facts: dict[str, Any], entries: list[FileEntry]) -> str:
-    then = {**deleted.facts, "files": deleted.files, "bytes of all files": deleted.bytes}
-    now = {**facts, "files": len(entries), "bytes of all files": sum(entry.size for entry in entries)}
-    other = [f"{key} {then.get(key)} → {now.get(key)}" for key in {**then, **now} if then.get(key) != now.get(key)]
-    different = ", ".join(other[:4]) or "as many files and bytes, with other content"
-    return (
-        f"{deleted.name}: its output {deleted.attempt} was deleted, and its rebuild differs: {different}; the "
-        f"rebuild is not committed, and its files are in {attempt}. Put the old folder back from a copy, or take the "
-        "new output with "
-        f"--rebuild {deleted.name}, which also rebuilds everything made from the old bytes"
-    )
 
 
 def commit_alias(job: Job, original: Record, accepted: Acceptance | None, store: Store) -> Record | Claim:

@@ -26,7 +26,7 @@ from marin.steps.resources import Accelerator
 from marin.steps.step import ExecutorStep
 from marin.store.ends import Held, Watch, take_in_turn
 from marin.store.files.directory import Directory
-from marin.store.files.regular import must_hold_files
+from marin.store.files.walk import must_hold_files
 from marin.store.layout import LOG
 from marin.store.record import Observed, Record, WorkInProgress
 from marin.store.redaction import redacted
@@ -156,6 +156,7 @@ class StepContext:
             marked = time.monotonic()
 
         def told(at: int, made: Made) -> None:
+            self._still_ours()  # else the mark would claim a shard that the other attempt is making
             shards.add(missing[at], made)
             if time.monotonic() >= marked + MARK_SECONDS:
                 mark()

@@ -8,7 +8,6 @@ import subprocess
 import threading
 import time
 from pathlib import Path
-from typing import NamedTuple
 
 from msgspec.structs import asdict
 
@@ -22,7 +21,8 @@ from marin.store.process import this_process
 from marin.store.redaction import without_credentials
 from marin.store.store import Store
 
-SUBMITTED_GIT = "MARIN_GIT"  # variable of a submitted job: str(GitRevision)
+SUBMITTED_GIT = "MARIN_GIT"  # variable of a submitted job: the revision of its submitter
+DIRTY = "+dirty"
 WRITE_EVERY = 0.5  # seconds; events of this time are lost if the driver is killed
 
 
@@ -71,10 +71,6 @@ class Events:
         self._write()
         heartbeat_thread().add(self._beat, WRITE_EVERY)
 
-    def watched(self, dashboard: str) -> None:
-        """Record where people can watch the cluster of this run."""
-        self.note("watched", dashboard=dashboard)
-
     def stopped(self, error: BaseException) -> None:
         """Record that the run was cut short. A failure to write is ignored: the reason for the stop matters more."""
         why = str(SIGNALS) if isinstance(error, KeyboardInterrupt) else f"{type(error).__name__}: {error}".rstrip(": ")
@@ -100,27 +96,14 @@ class Events:
         )
 
 
-class GitRevision(NamedTuple):
-    """The git revision of a checkout."""
+def git_revision(folder: Path) -> str:
+    """Return the revision of a folder's checkout, with DIRTY if there are uncommitted changes; "" without git.
 
-    revision: str  # "" outside one or without git
-    is_dirty: bool  # whether there are uncommitted changes
-
-    def __str__(self) -> str:
-        return f"{self.revision}{'+dirty' if self.is_dirty else ''}"
-
-
-def git_revision(folder: Path) -> GitRevision:
-    """Return the revision of a folder's checkout. A submitted job has no checkout and takes its submitter's."""
-
-    def git(*arguments: str) -> str:
-        try:
-            done = subprocess.run(["git", "-C", str(folder), *arguments], capture_output=True, text=True, check=False)
-        except FileNotFoundError:
-            return ""
-        return done.stdout.strip() if done.returncode == 0 else ""
-
-    if revision := git("rev-parse", "HEAD"):
-        return GitRevision(revision, bool(git("status", "--porcelain", "--untracked-files=no")))
-    submitted, _, dirty = os.environ.get(SUBMITTED_GIT, "").partition("+")
-    return GitRevision(submitted, bool(dirty))
+    A submitted job has no checkout and takes its submitter's.
+    """
+    describe = ("describe", "--always", "--abbrev=64", "--exclude=*", f"--dirty={DIRTY}")
+    with contextlib.suppress(FileNotFoundError):
+        done = subprocess.run(["git", "-C", str(folder), *describe], capture_output=True, text=True, check=False)
+        if done.returncode == 0:
+            return done.stdout.strip()
+    return os.environ.get(SUBMITTED_GIT, "")

@@ -30,6 +30,11 @@ def failure_line(error: BaseException) -> str:
     return line if isinstance(error, MarinError) else f"{line.splitlines()[0]} (in {place_of(error)})"
 
 
+def first_line(error: BaseException) -> str:
+    """Return the first line of an error's message; its type if it has none."""
+    return (str(error).strip() or type(error).__name__).splitlines()[0]
+
+
 def details(error: BaseException) -> str:
     return "".join(traceback.format_exception(error))
 

@@ -12,8 +12,9 @@ from collections.abc import Mapping
 from marin.errors import CorruptOutput, InputRewritten, StoreError
 from marin.executor.job import Job
 from marin.plan.cost.egress import parse_size
-from marin.store.files.local import FileStamp
 from marin.store.files.verify import EVERY_BYTE, Check, Checked
+from marin.store.files.walk import FileStamp
+from marin.store.objects.stored import Stored
 from marin.store.record import Record
 from marin.store.store import Store
 
@@ -53,12 +54,13 @@ class InputCheck:
         known = _compared_in(self._job.run) if self._job.run else dict[tuple[str, str], Stamps]()
         for record in self._job.inputs.values():
             output = self._store.output(record)
-            stamps = self._stamps[record.identity] = output.file_stamps()
+            listed = None if output.is_local else output.listing()  # a request, which gives stamps and sizes alike
+            stamps = self._stamps[record.identity] = output.file_stamps(listed)
             key = (output.url, record.root)
             if known.get(key) == stamps:
                 self._checked[record.identity] = Checked.FULL
                 continue
-            checked = self._checked[record.identity] = self._compare(record)
+            checked = self._checked[record.identity] = self._compare(record, listed)
             if checked is Checked.FULL:
                 known[key] = stamps
 
@@ -93,9 +95,9 @@ class InputCheck:
         except (StoreError, OSError):
             return False
 
-    def _compare(self, record: Record) -> Checked:
+    def _compare(self, record: Record, listed: Mapping[str, Stored] | None = None) -> Checked:
         at_most = self._job.check_inputs
-        found = self._store.examine(record, Check.CHECKSUMS, at_most, self._job.step.identity)
+        found = self._store.examine(record, Check.CHECKSUMS, at_most, self._job.step.identity, listed)
         if found.wrong:
             raise CorruptOutput(
                 f"input {record.name} of {self._job.step.name} is damaged: {'; '.join(found.wrong[:3])}; "

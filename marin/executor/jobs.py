@@ -10,7 +10,7 @@ from typing import Any
 
 from marin.executor.job import Job
 from marin.executor.run_results import Run
-from marin.plan.decision import Action, Decision
+from marin.plan.decision import Decision
 from marin.plan.early_cutoff import input_roots
 from marin.plan.plan import Plan
 from marin.steps.step import ExecutorStep, action_key
@@ -66,7 +66,6 @@ class Jobs:
             inputs=inputs,
             replaces="" if (record := self.replaced.get(step, decision.record)) is None else record.attempt,
             after=self.after(step),
-            restores=self._restores(decision, inputs),
             keep_state=step.identity in self._plan.keep_state,
             expiry=self.expiry,
             lifetime="" if step in self._results else str(step.lifetime),
@@ -80,14 +79,6 @@ class Jobs:
             scale=self._plan.snapshot.scale,
             changes=self._plan.experiment.changes.get(step.identity, ()),
         )
-
-    def _restores(self, decision: Decision, inputs: dict[str, Record]) -> Record | None:
-        """Return the record of a deleted output that must come out the same, because its inputs are unchanged."""
-        record = decision.record
-        if record is None or not decision.deleted or decision.forced or decision.step in self.replaced:
-            return None
-        changed = any(read.identity in inputs and inputs[read.identity].root != read.root for read in record.inputs)
-        return None if changed or decision.action is not Action.RUN else record
 
     def _because(self, decision: Decision) -> str:
         """Return why an output is rebuilt that exists, or existed before it was damaged; "" for a first build."""

@@ -1,24 +1,22 @@
 """Capture a process's output in the log of its current attempt, without credentials.
 
-stdout and stderr go to a file on this machine first, and from there to the log, in whole lines. The file keeps the last
-output of a killed process. The next capture on this machine copies that output to its log.
+stdout and stderr go to a file without a name, and from there to the log, in whole lines. If the process is killed, the
+output since the last copy is lost.
 """
 
 from __future__ import annotations
 
 import contextlib
 import fcntl
-import functools
 import os
 import sys
 import tempfile
 import threading
 from collections.abc import Generator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any, TextIO
 
-from marin.errors import MarinError, StoreError
+from marin.errors import StoreError
 from marin.store.heartbeat import heartbeat_thread
 from marin.store.redaction import redacted
 from marin.store.store import Store
@@ -26,8 +24,6 @@ from marin.store.store import Store
 COPY_EVERY, COPY_EVERY_HERE = 1.0, 0.25  # seconds between copies to an object store, and to a disk
 PIECE = 1 << 20
 LONGEST_KEY = 1 << 14  # bytes of a private key, which takes several lines
-DIGITS = 16  # of the position up to which the file was copied; then come prefix, log and END
-END = b"\0\n"
 
 
 @contextmanager
@@ -73,45 +69,25 @@ class CleanStream:
 @contextmanager
 def captured(store: Store, log: str) -> Generator[None]:
     """Send this process's stdout and stderr, and those of its children, to a log of the store."""
-    with tempfile.NamedTemporaryFile(dir=_folder()) as file:
-        fcntl.flock(file, fcntl.LOCK_EX)  # until this process is gone
-        head = f"{store.prefix}\0{log}".encode() + END
-        file.write(b"%016d" % (DIGITS + len(head)) + head)
-        file.flush()
-        with _followed(_Copy(file.fileno(), store, log, DIGITS + len(head))), _redirected(file.name):
-            yield
-
-
-@functools.cache
-def _folder() -> Path:
-    """Return the folder for output of this user's processes. Copies output of killed ones to their logs first."""
-    folder = Path(tempfile.gettempdir()) / f"marin-output-{os.getuid()}"
-    folder.mkdir(mode=0o700, exist_ok=True)
-    if folder.stat().st_uid != os.getuid():
-        raise StoreError(f"{folder} belongs to somebody else, who would read what steps print; set TMPDIR")
-    for path in folder.iterdir():
-        # A store that is gone or that refuses must not keep a step from starting.
-        with contextlib.suppress(OSError, MarinError, ValueError), path.open("r+b") as file:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            head = file.readline()
-            if head.endswith(END):
-                prefix, log = head[DIGITS : -len(END)].decode().split("\0")
-                store = Store(prefix)
-                if store.directory.is_local:  # a log on an object store has one writer, which is gone
-                    _Copy(file.fileno(), store, log, int(head[:DIGITS])).copy(last=True)
-                path.unlink()
-    return folder
+    with tempfile.TemporaryFile() as file:
+        copy = _Copy(file.fileno(), store, log)
+        thread = heartbeat_thread("marin-output")  # a store that hangs must not delay the beats of claims
+        thread.add(copy.copy, COPY_EVERY_HERE if store.directory.is_local else COPY_EVERY)
+        try:
+            with _redirected(file.fileno()):
+                yield
+        finally:
+            copy.copy(last=True)
 
 
 @contextmanager
-def _redirected(path: str) -> Generator[None]:
+def _redirected(file: int) -> Generator[None]:
+    fcntl.fcntl(file, fcntl.F_SETFL, os.O_APPEND)  # a child may open its stdout again, and write there too
     sys.stdout.flush()
     sys.stderr.flush()
     kept = os.dup(1), os.dup(2)
-    log = os.open(path, os.O_WRONLY | os.O_APPEND)
-    os.dup2(log, 1)
-    os.dup2(log, 2)
-    os.close(log)
+    os.dup2(file, 1)
+    os.dup2(file, 2)
     try:
         yield
     finally:
@@ -123,46 +99,34 @@ def _redirected(path: str) -> Generator[None]:
         os.close(kept[1])
 
 
-@contextmanager
-def _followed(copy: _Copy) -> Generator[None]:
-    def follow(*, last: bool = False) -> bool:
-        with contextlib.suppress(StoreError):
-            copy.copy(last=last)
-        return True
-
-    thread = heartbeat_thread("marin-output")  # not the thread of claims: a store that hangs would delay their beats
-    thread.add(follow, COPY_EVERY_HERE if copy.store.directory.is_local else COPY_EVERY)
-    try:
-        yield
-    finally:
-        thread.remove(follow)
-        follow(last=True)
-
-
 class _Copy:
-    """Copies a file of output to a log. position: of the first byte that is not in the log. rest: read after it."""
+    """Copies a file of output to a log. position: of the first byte that was not read. rest: read, but not sent."""
 
-    def __init__(self, file: int, store: Store, log: str, position: int) -> None:
-        self.file, self.store, self.log, self.position, self.rest = file, store, log, position, b""
+    def __init__(self, file: int, store: Store, log: str) -> None:
+        self.file, self.store, self.log, self.position, self.rest = file, store, log, 0, b""
         self.lock, self.ended = threading.Lock(), False
 
-    def copy(self, *, last: bool) -> None:
-        """Copy the new whole lines, because a credential in a whole line is whole too. last: the rest as well."""
-        with self.lock:
+    def copy(self, *, last: bool = False) -> bool:
+        """Copy the new whole lines, because a credential in a whole line is whole too. last: the rest as well.
+
+        Return whether more may come.
+        """
+        with self.lock, contextlib.suppress(StoreError):
             if self.ended:  # the file is closed, and its descriptor may belong to another file
-                return
+                return False
             self.ended = last
-            while piece := os.pread(self.file, PIECE, self.position + len(self.rest)):
+            while piece := os.pread(self.file, PIECE, self.position):
                 self.rest += piece
+                self.position += len(piece)
                 self._send(_whole(self.rest))
             if last:
                 self._send(len(self.rest))
+        return not last
 
     def _send(self, count: int) -> None:
         if count:
             self.store.log(self.log, self.rest[:count])
-            self.rest, self.position = self.rest[count:], self.position + count
-            os.pwrite(self.file, b"%016d" % self.position, 0)
+            self.rest = self.rest[count:]
 
 
 def _whole(text: bytes) -> int:

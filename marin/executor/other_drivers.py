@@ -19,8 +19,6 @@ from marin.store.revocation import Revocations, revoked
 from marin.store.store import Store
 from marin.store.trust import TrustChecker
 
-READ_AGAIN = 30.0  # seconds; a known revocation may have been withdrawn, or repeated
-
 
 class RevocationWatch:
     """Lists the revocations at most once in LOOK_SECONDS, and reads them when there are new ones.
@@ -32,8 +30,8 @@ class RevocationWatch:
         self, store: Store, records: Mapping[str, Record], clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._store, self._records, self._clock = store, records, clock
-        self._names: frozenset[str] = frozenset()
-        self._next_look = self._next_reading = float("-inf")
+        self._names: frozenset[str] = frozenset()  # of revocations and withdrawals that were read
+        self._next_look = float("-inf")
         self._trust = TrustChecker(store, records, Revocations())
 
     def untrusted(self, record: Record) -> str:
@@ -41,7 +39,10 @@ class RevocationWatch:
         now = self._clock()
         if now >= self._next_look:
             self._next_look = now + LOOK_SECONDS
-            self._look(now)
+            names = frozenset(self._store.objects.list(REVOCATIONS))
+            if names != self._names:
+                self._trust = TrustChecker(self._store, self._records, revoked(self._store))
+                self._names = names
         distrust = self._trust.untrusted(record)
         return "" if distrust is None else distrust.why
 
@@ -50,12 +51,6 @@ class RevocationWatch:
         for record in inputs:
             if why := self.untrusted(record):
                 raise Revoked(f"{record.name}, which {step.name} reads, was {why}, since this run was planned")
-
-    def _look(self, now: float) -> None:
-        names = frozenset(self._store.objects.list(REVOCATIONS))
-        if names != self._names or (names and now >= self._next_reading):
-            self._names, self._next_reading = names, now + READ_AGAIN
-            self._trust = TrustChecker(self._store, self._records, revoked(self._store))
 
 
 def accept_or_raise(

@@ -12,6 +12,7 @@ from typing import Any
 from marin.errors import MarinError, PlanError, StalePlan
 from marin.executor.backends.backend import Backend
 from marin.executor.commit import commit_alias
+from marin.executor.egress_meter import EgressMeter
 from marin.executor.job import Ending, Job, Outcome
 from marin.executor.jobs import Jobs
 from marin.executor.other_drivers import RevocationWatch, accept_or_raise
@@ -46,13 +47,14 @@ class Scheduler:
         check_inputs: int = EVERY_BYTE,
         tracker: str = "",
         profile: tuple[int, int] | None = None,
+        meter: EgressMeter | None = None,
         *,
         keep_going: bool = False,
     ) -> None:
         """listener: called at every change. on_message: receives the reason of each wait. check_inputs: bytes of each
         input that are checked before a step reads it. tracker: of trainings, "wandb" or "trackio". profile: first and
-        last optimizer step of a trace of trainings. keep_going: also begin steps that only lead to steps broken by a
-        failure.
+        last optimizer step of a trace of trainings. meter: of bytes between regions, if steps run in another region.
+        keep_going: also begin steps that only lead to steps broken by a failure.
         """
         self.plan, self.backend, self.listener = plan, backend, listener
         self.store = plan.store
@@ -69,7 +71,7 @@ class Scheduler:
         self.makers: dict[str, ExecutorStep[Any]] = {}  # by action, the step that makes its output
         self.twins: dict[ExecutorStep[Any], list[ExecutorStep[Any]]] = {}  # by maker, steps that wait for its output
         self.useless: dict[ExecutorStep[Any], ExecutorStep[Any]] = {}  # steps without use, with the failed step
-        self.keep_going = keep_going
+        self.meter, self.keep_going = meter, keep_going
         self.milestones: dict[ExecutorStep[Any], list[ExecutorStep[Any]]] = {}  # by the training that publishes them
         self.replaced: dict[ExecutorStep[Any], Record] = {}  # that others committed meanwhile, to be rebuilt
         self.jobs = Jobs(
@@ -218,6 +220,8 @@ class Scheduler:
             self.revocations.must_trust(step, (*job.inputs.values(), *([pinned] if pinned is not None else [])))
             if self._is_shared(job) or self._waits_for_twin(job):
                 return
+            if self.meter is not None:
+                self.meter.begin(job)
         except MarinError as error:
             result.error = f"{type(error).__name__}: {error}"
             return self._settle(step, Status.FAILED, result.reason)
@@ -249,8 +253,6 @@ class Scheduler:
             original, acceptance = self.plan.aliases.find(step, job.action) or (None, None)
         if original is None or self.revocations.untrusted(original):
             return False
-        if job.restores is not None and job.restores.root != original.root:
-            return False
         try:
             self.uses.add(needs_of((), [original], ()), [original])
         except StalePlan:
@@ -271,7 +273,7 @@ class Scheduler:
     def _waits_for_twin(self, job: Job) -> bool:
         """Let one of two steps with the same action and input bytes make the output for both."""
         step = job.step
-        if not job.action or job.milestones or job.restores is not None or self.plan.of(step).forced:
+        if not job.action or job.milestones or self.plan.of(step).forced:
             return False
         if (maker := self.makers.setdefault(job.action, step)) != step:
             self.twins.setdefault(maker, []).append(step)
@@ -342,6 +344,8 @@ class Scheduler:
 
     def _ended(self, job: Job, outcome: Outcome) -> None:
         result = self.run.results[job.step]
+        if self.meter is not None:
+            self.meter.end(job, outcome)
         if outcome.log and result.wants:
             self.began(job)  # it ended before anybody saw it begin
         result.wants = ""

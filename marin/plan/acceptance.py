@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -13,6 +12,7 @@ from marin.plan.drift import CurrentCode
 from marin.plan.outside_data import keep_listing
 from marin.plan.plan import Plan
 from marin.steps.step import ExecutorStep
+from marin.store.numbers import write_time
 from marin.store.process import this_process
 from marin.store.record import Acceptance, Observed
 from marin.store.redaction import redacted
@@ -70,7 +70,7 @@ def new_acceptance(
         observed=today.present.of(seen),
         because=redacted(because.strip()),
         who=this_process().user,
-        when=time.strftime("%Y-%m-%d %H:%M:%S"),
+        when=write_time(),
         changes=[redacted(line) for line in changes],
     )
 

@@ -58,7 +58,7 @@ class Decision:
     trust: Trust | None = None  # None where nothing is committed
     alias_target: Record | None = None  # the output that an ALIAS shares
     forced: bool = False  # must run even if an equal action has an output elsewhere
-    deleted: bool = False  # the record's files are gone; a rebuild must give the same bytes, unless inputs changed
+    deleted: bool = False  # all files of the record are gone
 
     @property
     def reason_apart(self) -> str:
@@ -130,7 +130,7 @@ def _not_needed(decision: Decision) -> Decision:
     reason, notes = "not in the store and not needed: its readers are committed", tuple[str, ...]()
     if decision.deleted and decision.record is not None:
         reason = "its output was deleted and is not needed: its readers are committed"
-        gone = f"{decision.record.attempt} was deleted; marin rebuilds it when something needs it"
+        gone = f"{decision.record.attempt} was deleted; if a step needs it later: --rebuild {decision.record.name}"
         notes = (*decision.notes, gone)
     return Decision(step=decision.step, action=Action.NOT_NEEDED, reason=reason, notes=notes)
 
@@ -202,21 +202,18 @@ def _accepting(decision: Decision, drift: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _decide_deleted(stop: Decision, record: Record, notes: tuple[str, ...]) -> Decision:
-    """Decide about an output that lost its files and has no other fault.
-
-    marin rebuilds the output if that is possible here and a step needs it.
-    """
-    stop = replace(stop, trust=Trust.INCOMPLETE, notes=notes)
+    """Decide about an output that lost its files and has no other fault. A run stops only if a step needs it."""
+    way = f"put that folder back from a copy, or make it again with --rebuild {record.name}"
+    reason = f"the output {record.attempt} was deleted: {way}"
     if stop.step.pin is not None:
         way = (
             "put that folder back from a copy, or bring the data in again (`marin adopt`, `marin mirror`) and pin that"
         )
-        return replace(stop, reason=f"the pinned output {record.attempt} was deleted: {way}")
-    if record.mirrored:
+        reason = f"the pinned output {record.attempt} was deleted: {way}"
+    elif record.mirrored:
         way = f"copy {record.mirrored[-1].origin} there, or make it here with --rebuild {record.name}"
-        return replace(stop, reason=f"the output {record.attempt} was deleted; it was mirrored: {way}")
-    reason = "its output was deleted; the rebuild must have the bytes of its record"
-    return replace(stop, action=Action.RUN, reason=reason)
+        reason = f"the output {record.attempt} was deleted; it was mirrored: {way}"
+    return replace(stop, reason=reason, trust=Trust.INCOMPLETE, notes=notes)
 
 
 def _decide_work(stop: Decision, drift: tuple[str, ...], on_drift: OnDrift) -> Decision:
@@ -238,8 +235,7 @@ def _recheck_readers(
 ) -> set[ExecutorStep[Any]]:
     """Make every reader of a rebuilt output RECHECK, and return the steps that must exist.
 
-    deleted: outputs that are rebuilt only if they are needed, and with the bytes that they had. This function removes
-    outputs whose inputs may change.
+    deleted: outputs that stop the run only if they are needed. This function removes outputs whose inputs may change.
     """
     while True:
         needed = _needed(ends, decided, deleted)
@@ -252,10 +248,7 @@ def _recheck_readers(
             remade = [
                 read
                 for read in step.dependencies
-                if read in needed
-                and read not in deleted
-                and decided[read].action in REMADE
-                and not _published_earlier(decision, read, decided)
+                if read in needed and decided[read].action in REMADE and not _published_earlier(decision, read, decided)
             ]
             if remade and step in deleted:
                 deleted.discard(step)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, cast
 
 from marin.errors import InputChanged, InputError, MarinError
@@ -74,14 +74,6 @@ def keep_listing(store: Store, entries: Mapping[str, str]) -> None:
     """Write the list of entries to the store if ``shortened`` leaves them out."""
     if (name := _name(shortened(entries))) and not store.objects.read(name):
         store.objects.write(name, _canonical(entries))
-
-
-def bring_listings(source: Store, target: Store, shorts: Iterable[Mapping[str, str]]) -> None:
-    """Copy the lists that records of one store name into another store."""
-    wanted = {name for short in shorts if (name := _name(short))}
-    for name, content in source.objects.read_many(sorted(wanted)).items() if wanted else ():
-        if content and not target.objects.read(name):
-            target.objects.write(name, content)
 
 
 def whole(store: Store, short: Mapping[str, str]) -> Mapping[str, str]:

@@ -5,7 +5,6 @@ Planning reads the store and the code, starts nothing and writes nothing.
 
 from __future__ import annotations
 
-import difflib
 import logging
 import time
 from collections import Counter
@@ -13,7 +12,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from marin.errors import BadField, CorruptRecord, Drift, Revoked, UnknownStep
+from marin.errors import BadField, CorruptRecord, Drift, Revoked, UnknownStep, did_you_mean
 from marin.fingerprint.of_step import code_fingerprint, must_match_files
 from marin.plan.decision import Action, Decision, OnDrift, Trust, decide, shown_changes
 from marin.plan.digests import Digests
@@ -194,7 +193,6 @@ def resolve_names(names: Iterable[str], steps: Iterable[ExecutorStep[Any]]) -> s
             if name in (step.name, step.label, step.op) or (len(name) >= 6 and step.identity.startswith(name))
         ]
         if not matching:
-            near = difflib.get_close_matches(name, [step.name for step in every], n=3, cutoff=0.4)
-            raise UnknownStep(f"no step is called {name!r}; near: {', '.join(near) or 'none'}")
+            raise UnknownStep(f"no step is called {name!r}; {did_you_mean(name, [step.name for step in every])}")
         found.update(matching)
     return found

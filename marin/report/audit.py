@@ -9,7 +9,6 @@ import platform
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
 from functools import cache, cached_property
 from importlib import metadata
 
@@ -26,7 +25,7 @@ from marin.report.words import grouped
 from marin.store.files.verify import Checked
 from marin.store.lineage import ADOPT, PINNED, Lineage, Output, output_of, read_lineage
 from marin.store.lookup import outputs_named
-from marin.store.numbers import listed
+from marin.store.numbers import listed, write_time
 from marin.store.record import Record
 from marin.store.revocation import revoked
 from marin.store.store import Store
@@ -188,7 +187,7 @@ def _about_bytes(store: Store, audit: Audit) -> None:
     for output, record in current.items():
         files = states[record.attempt]
         if files.deleted:
-            text = f"somebody deleted {record.attempt}; marin rebuilds it when a step needs it"
+            text = f"somebody deleted {record.attempt}; a run that needs it stops until you rebuild it with --rebuild"
             audit.add(Claim(Grade.DOUBTFUL, "deleted", text), [output])
             continue
         if wrong := edited.get(record.identity):
@@ -210,7 +209,7 @@ def _about_records(store: Store, audit: Audit, days: int) -> None:
 def _about_verification(store: Store, audit: Audit, days: int) -> None:
     """Add claims on bytes that were not verified lately. Commit and mirror saw every byte, so they count."""
     verified = last_verified(store)
-    limit = (datetime.now() - timedelta(days=days)).strftime("%Y-%m-%d %H:%M:%S")
+    limit = write_time(time.time() - days * 86_400)
 
     def last(record: Record) -> str:
         copied = (copy.when for copy in record.mirrored)

@@ -18,10 +18,9 @@ from functools import lru_cache
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, cast
 
-from marin.errors import BadField, CorruptOutput, InputError, UnknownStep
+from marin.errors import BadField, CorruptOutput, InputError, UnknownStep, did_you_mean
 from marin.store.files.directory import Directory
 from marin.store.inventory import Inventory
-from marin.store.lookup import hint
 from marin.store.numbers import write_bytes
 from marin.store.record import Record
 from marin.training.metrics import METRICS
@@ -103,7 +102,7 @@ def contents_of_file(inventory: Inventory, record: Record, path: str, most: int 
     """
     paths = [entry.path for entry in inventory.store.manifest(record)]
     if path not in paths:
-        raise UnknownStep(f"{record.name} has no file {path!r}; {hint(path, paths)}")
+        raise UnknownStep(f"{record.name} has no file {path!r}; {did_you_mean(path, paths)}")
     directory = inventory.store.output(record)
     stem = next((path.removesuffix(ending) for ending in COMPRESSED if path.endswith(ending)), path)
     if stem.endswith(RECORDS):

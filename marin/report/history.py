@@ -12,7 +12,7 @@ from typing import Any, cast
 from rich.console import Console
 from rich.text import Text
 
-from marin.errors import CorruptRecord, UnknownStep
+from marin.errors import CorruptRecord, UnknownStep, did_you_mean
 from marin.report.table import columns_of, print_table, say
 from marin.report.words import folded, grouped, styled
 from marin.steps.step import ExecutorStep
@@ -22,7 +22,7 @@ from marin.store.ends import How
 from marin.store.in_use import SHORT, Run, read_runs
 from marin.store.inventory import Inventory
 from marin.store.layout import FAILURE, LOG, RUNS
-from marin.store.lookup import ambiguous, hint
+from marin.store.lookup import ambiguous
 from marin.store.numbers import write_bytes, write_duration
 from marin.store.process import Holder
 from marin.store.record import parse_failure
@@ -104,7 +104,7 @@ def run_called(store: Store, name: str) -> PastRun:
     found = names[-1:] if name == "latest" else [each for each in names if each.startswith(name)]
     found = found or [each for each in names if experiment_of(each) == name][-1:]
     if not found:
-        raise UnknownStep(f"no run is called {name!r}; {hint(name, [*map(experiment_of, names), 'latest'])}")
+        raise UnknownStep(f"no run is called {name!r}; {did_you_mean(name, [*map(experiment_of, names), 'latest'])}")
     if len(found) > 1:
         raise ambiguous(name, found[::-1], "newest first; give more of the name, or --latest")
     return past_runs(store, found)[0]

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from typing import Any, cast
 
-from marin.errors import BadField, UnknownStep
+from marin.errors import BadField, UnknownStep, did_you_mean
 from marin.evaluation.published_models import MODELS, published_model
 from marin.evaluation.results import RESULTS_FILE, read_results
 from marin.evaluation.samples import Sample, read_logged
@@ -17,7 +17,7 @@ from marin.evaluation.side_by_side import Side
 from marin.report.words import grouped
 from marin.store.files.directory import Directory
 from marin.store.inventory import Inventory
-from marin.store.lookup import ambiguous, hint, outputs_called, unknown
+from marin.store.lookup import ambiguous, outputs_called, unknown
 from marin.store.record import Record
 from marin.store.store import Store
 
@@ -144,7 +144,7 @@ def _named(inventory: Inventory | None, name: str, *, latest: bool) -> Compared:
 
 def unknown_model(name: str, known: Iterable[str], prefix: str) -> UnknownStep:
     where = f"in the store {prefix} or among published models" if prefix else "among published models"
-    return UnknownStep(f"nothing {where} is called {name!r}; {hint(name, known)}")
+    return UnknownStep(f"nothing {where} is called {name!r}; {did_you_mean(name, known)}")
 
 
 def _held(inventory: Inventory, name: str, record: Record, records: Sequence[Record]) -> Compared:

@@ -10,11 +10,11 @@ from enum import StrEnum
 
 from msgspec.structs import replace
 
-from marin.errors import CorruptRecord, MarinError, UnknownStep
-from marin.store.ends import Claim, End, How, parse_claim, parse_end, read_claims, read_ends
+from marin.errors import CorruptRecord, MarinError, UnknownStep, did_you_mean
+from marin.store.ends import Claim, End, How, parse_claim, parse_end, read_ends
 from marin.store.inventory import must_exist
-from marin.store.layout import CLAIMS, FAILURE, LOG, RECORD, STATE, claim_name, end_name, numbered, slug
-from marin.store.lookup import SHORTEST, ambiguous, hint
+from marin.store.layout import CLAIMS, ENDS, FAILURE, LOG, RECORD, STATE, claim_name, end_name, slug
+from marin.store.lookup import SHORTEST, ambiguous
 from marin.store.store import Store
 
 _DIRECTORY = re.compile(r"(?:(?P<label>.+)-)?(?P<short>[0-9a-f]{12})\.(?P<token>\d+)")
@@ -74,7 +74,7 @@ def attempts_called(store: Store, name: str, *, latest: bool = False, holding: s
     Raises BadPrefix, UnknownStep with near misses, AmbiguousName with the candidates.
     """
     must_exist(store)
-    every = _attempts(store, name)
+    every = every_attempt(store, name)
     inside = name.removeprefix(f"{store.prefix}/").strip("/")
     here = [each for each in every if inside == each.directory or inside.startswith(f"{each.directory}/")]
     if here:
@@ -83,27 +83,22 @@ def attempts_called(store: Store, name: str, *, latest: bool = False, holding: s
     if not found:
         raise UnknownStep(
             f"no step called {name!r} was ever run on the store {store.prefix}; "
-            f"{hint(name, [each.name for each in every])}"
+            f"{did_you_mean(name, [each.name for each in every])}"
         )
     if holding and len({each.short for each in found}) > 1:
         written = {each.short for each in found if written_by(store, each, holding) is not None}
         found = [each for each in found if each.short in written] or found
-    begun = _last_claims(store, {each.short for each in found})
-    running = [
-        short
-        for short in {each.short for each in found}
-        if (claim := claim_of(store, short)) is not None and not claim.holder.is_gone()
-    ]
     meant = {each.short for each in found}
-    if len(meant) > 1 and len(running) == 1:
-        meant = set(running)
-    elif len(meant) > 1:
-        recent = sorted(meant, key=lambda short: begun.get(short, ""), reverse=True)
-        if not latest:
+    if len(meant) > 1:
+        claims = _last_claims(store, meant)
+        running = [short for short, (claim, is_open) in claims.items() if is_open and not claim.holder.is_gone()]
+        begun = {short: claims[short][0].since if short in claims else "" for short in meant}
+        recent = running if len(running) == 1 else sorted(meant, key=lambda short: begun[short], reverse=True)
+        if len(recent) > 1 and not latest:
             names = {each.short: each.name for each in found}
-            lines = [f"{names[short]}  {short}  {begun.get(short, '')}" for short in recent]
+            lines = [f"{names[short]}  {short}  {begun[short]}" for short in recent]
             raise ambiguous(name, lines, "newest first; give the identity, or --latest")
-        meant = {recent[0]}
+        meant = set(recent[:1])
     return sorted((each for each in found if each.short in meant), key=lambda each: each.token)
 
 
@@ -118,7 +113,7 @@ def written_by(store: Store, attempt: Attempt, file: str) -> tuple[str, bytes] |
 
 def standing(store: Store, attempt: Attempt) -> tuple[AttemptStatus, str]:
     """Return the status of an attempt, and one line about it."""
-    claim = claim_of(store, attempt.short)
+    claim = _open_claim(store, attempt.short)
     if claim is not None and claim.attempt == attempt.directory:
         if claim.holder.is_gone():
             return AttemptStatus.DEAD, f"held by {claim.holder} since {claim.since}; its process is gone"
@@ -149,27 +144,32 @@ def note_stop(store: Store, identity: str, why: str, after: int) -> str:
     return ""
 
 
-def claim_of(store: Store, short: str) -> Claim | None:
+def _open_claim(store: Store, short: str) -> Claim | None:
     """Return the claim without an end of an identity, found by its first digits. None also if unreadable."""
-    identities = {numbered(name)[0] for name in store.objects.list(CLAIMS) if name.startswith(short)}
-    return next(iter(read_claims(store.objects, dict.fromkeys(identities, 0)).values()), None)
+    claim, is_open = _last_claims(store, {short}).get(short, (None, False))
+    return claim if is_open else None
 
 
-def _last_claims(store: Store, shorts: Collection[str]) -> dict[str, str]:
-    """Return when the last attempt at each step began, by the first digits of its identity."""
-    names = {name[:12]: f"{CLAIMS}/{name}" for name in store.objects.list(CLAIMS) if name[:12] in shorts}
-    found: dict[str, str] = {}
+def _last_claims(store: Store, shorts: Collection[str]) -> dict[str, tuple[Claim, bool]]:
+    """Return the last claim on each step, and whether it has no end, by the first digits of the identity.
+
+    Unreadable claims are left out.
+    """
+    names = {name[:12]: name for name in sorted(store.objects.list(CLAIMS)) if name[:12] in shorts}
+    contents = store.objects.read_many([f"{folder}/{name}" for name in names.values() for folder in (CLAIMS, ENDS)])
+    found: dict[str, tuple[Claim, bool]] = {}
     for short, name in names.items():
         with suppress(CorruptRecord):
-            found[short] = parse_claim(store.objects.read(name) or b"", name).since
+            claim = parse_claim(contents.get(f"{CLAIMS}/{name}", b""), name)
+            found[short] = claim, f"{ENDS}/{name}" not in contents
     return found
 
 
-def _attempts(store: Store, name: str) -> list[Attempt]:
+def every_attempt(store: Store, name: str = "") -> list[Attempt]:
     """Return the attempts of the operator that the name begins with, or else all: one listing for each operator."""
     operators = store.objects.list("")
     op = slug(name.removeprefix(f"{store.prefix}/").partition("/")[0])
-    folders = [op] if op in operators else operators
+    folders = [op] if name and op in operators else operators
     directories = [f"{folder}/{each}" for folder in folders for each in store.objects.list(folder)]
     return [attempt for directory in directories if (attempt := parse_attempt(directory)) is not None]
 

@@ -216,10 +216,6 @@ class Held:
         """
         self._end(record, lasting=lasting)
 
-    def collect(self, why: str) -> None:
-        """End with the word that the output of an earlier attempt is deleted. Raises LeaseLost."""
-        self._end(_ended(How.COLLECTED, self.attempt, why), lasting=True)
-
     def release(self, why: str = "") -> None:
         """End the attempt without a result, unless it has ended.
 
@@ -278,16 +274,8 @@ def take(
     newer: Record | None = None
     number, foreign = after + 1, _foreign.setdefault(objects, set())
     while True:
-        content = objects.read(end_name(identity, number))
-        if content is not None:
-            newer = newer_of(newer, _readable(content, end_name(identity, number)))
-            number += 1
-            continue
-        if newer is not None:
-            return newer
         name = claim_name(identity, number)
-        content = objects.read(name) if name in foreign else None
-        if content is None:
+        if newer is None and name not in foreign:  # an attempt that has an end had a claim, and marin keeps claims
             mine = Claim(
                 number=number,
                 attempt=attempt_of(number),
@@ -304,13 +292,33 @@ def take(
                 logger.debug("%s is claimed", mine.attempt)
                 return Held(objects, identity, mine)
             foreign.add(name)
-            content = objects.read(name)
+        content = objects.read(end_name(identity, number))
+        if content is not None:
+            newer = newer_of(newer, _readable(content, end_name(identity, number)))
+            number += 1
+            continue
+        if newer is not None:
+            return newer
+        content = objects.read(name)
+        if content is None:  # a person has deleted the claim
+            foreign.discard(name)
+            continue
         other = parse_claim(content, name) if content else None
         if other is not None and other.id not in _abandoned and not is_dead(other):
             return other
         why = other.describe() if other is not None else "its claim is empty, as a power cut leaves it"
         if objects.create(end_name(identity, number), _ended(How.TAKEN_OVER, other.attempt if other else "", why)):
             logger.info("took %s over: %s", attempt_of(number), why)
+
+
+def end_attempt(objects: Objects, identity: str, number: int, how: How, attempt: str, why: str) -> bool:
+    """End an attempt that this process does not hold. Return False if the attempt has an end already.
+
+    From then on nobody can commit the attempt. attempt: its directory, if any. why: for people. The end "collected"
+    survives a power cut, because data is deleted next.
+    """
+    objects.create(claim_name(identity, number), b"")  # ``take`` relies on it: an attempt that has an end has a claim
+    return objects.create(end_name(identity, number), _ended(how, attempt, why), lasting=how is How.COLLECTED)
 
 
 def take_in_turn[T](attempt: Callable[[], T | Claim], waiting: Callable[[Claim], None]) -> T:

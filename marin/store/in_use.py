@@ -4,11 +4,10 @@
 
     {prefix}/.marin/uses/<run>.json          inputs and outputs of a run; stays, so that gc knows recent runs
     {prefix}/.marin/uses/<run>.beat          exists while the run lasts; rewritten like a claim
-    {prefix}/.marin/gc.json                  the batch that gc is about to delete
 
-A run first writes its needs, then reads the batch, then checks that its inputs exist. gc first writes its batch, then
-reads the needs of all runs. The second of the two sees the first: gc leaves the output, or the run waits until the
-batch is done.
+gc deletes in turns, which have claims and ends like attempts. A run first writes its needs, then looks for an open
+turn, then checks that its inputs exist. gc first begins a turn, then reads the needs of all runs. The second of the two
+sees the first: gc leaves the output, or the run waits until the turn has ended.
 """
 
 from __future__ import annotations
@@ -17,6 +16,7 @@ import functools
 import threading
 import time
 import uuid
+from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -24,12 +24,12 @@ from dataclasses import dataclass
 import msgspec
 from msgspec.structs import replace
 
-from marin.errors import CorruptRecord, MarinError, StalePlan
-from marin.store.documents import BadDocument, Document, Versioned
+from marin.errors import MarinError, StalePlan
+from marin.store.documents import Versioned
 from marin.store.ends import Claim, Held, Watch, read_ends, take, take_in_turn
 from marin.store.heartbeat import heartbeat_thread
 from marin.store.inventory import Inventory
-from marin.store.layout import ENDS, GC, GC_BATCH, RECORD, USES, numbered, slug
+from marin.store.layout import ENDS, GC, RECORD, USES, claim_name, end_name, numbered, slug
 from marin.store.process import Holder, this_process
 from marin.store.record import Record
 from marin.store.store import Store
@@ -42,8 +42,8 @@ FEW = 32  # outputs: reading the next end of each is faster than listing all end
 REMEDY = "if nothing runs on this store, delete the file"
 
 
-class Needs(Document, frozen=True, kw_only=True):
-    """The outputs that a run needs, or that gc is about to delete."""
+class Needs(Versioned, frozen=True, kw_only=True):
+    """The outputs that a run needs."""
 
     experiment: str = ""
     whole: bool = False  # the run covers its whole experiment, which has no other steps
@@ -63,15 +63,6 @@ class Needs(Document, frozen=True, kw_only=True):
             code=sorted({digest for each in every for digest in each.code}),
         )
 
-    def meets(self, other: Needs) -> bool:
-        """Do the two share an identity, a directory or a digest?"""
-        pairs = ((other.identities, self.identities), (other.attempts, self.attempts), (other.code, self.code))
-        return not all(set(theirs).isdisjoint(mine) for theirs, mine in pairs)
-
-    def holds(self, other: Needs) -> bool:
-        pairs = ((other.identities, self.identities), (other.attempts, self.attempts), (other.code, self.code))
-        return all(set(theirs) <= set(mine) for theirs, mine in pairs)
-
 
 NOTHING = Needs(identities=[], attempts=[])
 
@@ -84,19 +75,29 @@ class Beat(Versioned, frozen=True, kw_only=True):
     beat: int = 0  # grows while the run lasts
 
 
-def last_turn(store: Store) -> int:
-    """Return the number of the last turn to delete that has ended. Lists all ends."""
-    return max((number for each, number in map(numbered, store.objects.list(ENDS)) if each == TURN), default=0)
+def last_turn(store: Store, after: int = 0) -> int:
+    """Return the number of the last turn to delete that has ended. Turns have no gaps, so a few reads find it.
+
+    after: number of an ended turn.
+    """
+
+    def is_open(number: int) -> bool:
+        return store.objects.read(end_name(TURN, number)) is None
+
+    ahead = 1
+    while not is_open(after + ahead):
+        ahead *= 2
+    numbers = range(after + 1, after + ahead)
+    return after + bisect_left(numbers, True, key=is_open)
 
 
-def take_turn(store: Store, watch: Watch, after: int | None = None) -> Held | Claim | Record:
+def take_turn(store: Store, watch: Watch, after: int = 0) -> Held | Claim | Record:
     """Claim the turn to delete: return it, or the claim of the process that has it. There is no such directory.
 
-    after: number of an ended turn, from ``last_turn``; None to ask for it. Ask once if you claim again and again.
+    after: number of an ended turn.
     """
-    last = last_turn(store) if after is None else after
     is_dead = functools.partial(watch.is_dead, TURN)
-    return take(store.objects, TURN, lambda number: f"{GC}/{number:04d}", is_dead, last)
+    return take(store.objects, TURN, lambda number: f"{GC}/{number:04d}", is_dead, after)
 
 
 def needs_of(
@@ -129,12 +130,13 @@ class Uses:
         watch: Watch | None = None,
     ) -> None:
         """on_message: takes messages about waiting. watch: judges whether a gc without a beat is dead."""
-        self.store, self.experiment, self.on_message = store, experiment, on_message
+        self.store, self.on_message = store, on_message
         now = time.time()  # to the millisecond: names say which of two runs began later
         moment = f"{time.strftime('%Y%m%dT%H%M%S', time.localtime(now))}{int(now * 1000) % 1000:03d}"
         self.run = f"{moment}-{slug(experiment)}-{uuid.uuid4().hex[:12]}"
-        self.needs = replace(NOTHING, experiment=experiment)
-        self._parts = 0
+        self._beat_name = f"{USES}/{self.run}.beat"
+        self._needed: set[str] = set()  # identities, directories and digests that are written
+        self._parts = self._turns = 0  # parts of the needs that are written; turns to delete that have ended
         self._watch = watch if watch is not None else Watch()
         self._lock, self._ended = threading.Lock(), False
 
@@ -153,15 +155,15 @@ class Uses:
     def add(self, needs: Needs, records: Collection[Record]) -> None:
         """Add needs, which gc leaves alone from now on. records: outputs that must exist where the plan saw them.
 
-        Waits while gc is deleting a needed output. Raises StalePlan if one is gone.
+        Waits while gc deletes. Raises StalePlan if an output is gone.
         """
-        if not self.needs.holds(needs):
-            self.needs = Needs.union([self.needs, needs])
+        needed = {*needs.identities, *needs.attempts, *needs.code}
+        if not needed <= self._needed:
+            self._needed |= needed
             part = f".{self._parts}" if self._parts else ""
             self._parts += 1
-            name = f"{USES}/{self.run}{part}.json"
-            self.store.objects.write(name, needs.to_json())
-            self._let_pass(needs)
+            self.store.objects.write(f"{USES}/{self.run}{part}.json", needs.to_json())
+            self._wait_for_gc()
         gone = _gone(self.store, records)
         if gone:
             raise StalePlan(
@@ -169,36 +171,31 @@ class Uses:
                 f"by `marin gc`, since this was planned ({gone[0].attempt}); run again"
             )
 
-    def _let_pass(self, needs: Needs) -> None:
-        """Wait for the turn to delete if gc's batch holds one of these needs.
+    def _wait_for_gc(self) -> None:
+        """Wait for the end of an open turn: its gc may not have read these needs. The gc of a later turn reads them.
 
         A gc that was only suspended finds its turn taken when it wakes up, and deletes nothing. A killed gc does no
         harm: every remaining record has all its files.
         """
-        has_said = False
-        last: int | None = None
+        objects, has_said = self.store.objects, False
+        self._turns = last_turn(self.store, self._turns)
+        number = self._turns + 1
+        if objects.read(claim_name(TURN, number)) is None:
+            return
 
-        def turn_if_needed() -> Held | Claim | Record | None:
-            nonlocal last
-            batch = read_batch(self.store)
-            if batch is None or not batch.meets(needs):
-                return None
-            last = last_turn(self.store) if last is None else last
-            return take_turn(self.store, self._watch, last)
+        def turn_unless_ended() -> Held | Claim | Record | None:
+            has_ended = objects.read(end_name(TURN, number)) is not None
+            return None if has_ended else take_turn(self.store, self._watch, number - 1)
 
         def waiting(other: Claim) -> None:
             nonlocal has_said
             if not has_said:
-                self.on_message(f"`marin gc` of {other.holder} is deleting outputs that this run needs; waiting for it")
+                self.on_message(f"`marin gc` of {other.holder} is deleting outputs; waiting for it")
                 has_said = True
 
-        turn = take_in_turn(turn_if_needed, waiting)
+        turn = take_in_turn(turn_unless_ended, waiting)
         if isinstance(turn, Held):
             turn.release()
-
-    @property
-    def _beat_name(self) -> str:
-        return f"{USES}/{self.run}.beat"
 
     def _beat(self) -> bool:
         with self._lock, suppress(MarinError, OSError):  # the store is unreachable for a moment
@@ -219,13 +216,10 @@ def _gone(store: Store, records: Collection[Record]) -> list[Record]:
         known: dict[str, int] = {}
         for record in records:  # of one step there may be two: its output, and an earlier one that a pin names
             known[record.identity] = min(record.token, known.get(record.identity, record.token))
-        later = read_ends(store.objects, known)
-        changed = [record for record in records if later[record.identity]]
+        last = {each: max(ends, default=known[each]) for each, ends in read_ends(store.objects, known).items()}
     else:
-        last: dict[str, int] = {}
-        for identity, number in map(numbered, store.objects.list(ENDS)):
-            last[identity] = max(number, last.get(identity, 0))
-        changed = [record for record in records if last.get(record.identity, 0) != record.token]
+        last = dict(sorted(map(numbered, store.objects.list(ENDS))))
+    changed = [record for record in records if last.get(record.identity, 0) != record.token]
     now = Inventory(store, [record.identity for record in changed]).records if changed else {}
     marks = {
         f"{record.attempt}/{RECORD}": record
@@ -247,32 +241,19 @@ class Run:
 
 def read_runs(store: Store) -> list[Run]:
     """Return every run that wrote its needs. Reads the needs before the beats. Raises CorruptRecord."""
-    names = [f"{USES}/{name}" for name in store.objects.list(USES)]
-    needs = store.objects.read_many([name for name in names if name.endswith(".json")])
-    beats = store.objects.read_many([name for name in names if name.endswith(".beat")])
-    found: dict[str, list[Needs]] = {}
-    for name, content in needs.items():
-        run = name.removeprefix(f"{USES}/").removesuffix(".json").partition(".")[0]
-        found.setdefault(run, []).append(_parsed(content, f"{store.prefix}/{name}"))
-    return [
-        Run(
-            name=run,
-            needs=Needs.union(parts),
-            beat=Beat.parse_file(beats[name], f"{store.prefix}/{name}", "beat", REMEDY) if name in beats else None,
-        )
-        for run, parts in found.items()
-        for name in [f"{USES}/{run}.beat"]
-    ]
+    names = store.objects.list(USES)
+    needs: dict[str, list[Needs]] = {}
+    for run, where, content in _files(store, names, ".json"):
+        needs.setdefault(run, []).append(Needs.parse_file(content, where, "list of needs", REMEDY))
+    beats = {
+        run: Beat.parse_file(content, where, "beat", REMEDY)
+        for run, where, content in _files(store, names, ".beat")
+        if run in needs
+    }
+    return [Run(name=run, needs=Needs.union(parts), beat=beats.get(run)) for run, parts in needs.items()]
 
 
-def read_batch(store: Store) -> Needs | None:
-    """Return the batch of a gc that is deleting, or was killed while deleting; else None. Raises CorruptRecord."""
-    content = store.objects.read(GC_BATCH)
-    return None if content is None else _parsed(content, f"{store.prefix}/{GC_BATCH}")
-
-
-def _parsed(content: bytes, where: str) -> Needs:
-    try:
-        return Needs.parse(content)
-    except BadDocument as error:
-        raise CorruptRecord(f"{where} is not readable ({error}); {REMEDY}") from error
+def _files(store: Store, names: list[str], ending: str) -> list[tuple[str, str, bytes]]:
+    """Return (name of the run, where the file is, content) of each file of runs with this ending."""
+    found = store.objects.read_many([f"{USES}/{name}" for name in names if name.endswith(ending)])
+    return [(name[len(USES) + 1 :].partition(".")[0], f"{store.prefix}/{name}", found[name]) for name in found]

@@ -15,7 +15,7 @@
     {prefix}/.marin/outside/<digest>.json            the parts of outside data, by its digest
     {prefix}/.marin/accepted/<identity>.<time>.jsonl drift that a person accepted, with the reason
     {prefix}/.marin/state/<identity>/                work in progress that survives attempts
-    {prefix}/.marin/uses/, gc.json, gc/              needs of runs, and outputs that gc is deleting: see store.in_use
+    {prefix}/.marin/uses/<run>.json, <run>.beat      needs of runs, and signs of life: see store.in_use
     {prefix}/.marin/runs/<time>-<experiment>.jsonl   events of each run
     {prefix}/.marin/pages/<experiment>.html          the experiment's page
 
@@ -42,8 +42,7 @@ OUTSIDE = f"{OWN}/outside"
 ACCEPTED = f"{OWN}/accepted"
 STATE = f"{OWN}/state"
 USES = f"{OWN}/uses"
-GC = f"{OWN}/gc"
-GC_BATCH = f"{OWN}/gc.json"
+GC = f"{OWN}/gc"  # only a name: the ends of `marin gc` need a directory
 RUNS = f"{OWN}/runs"
 PAGES = f"{OWN}/pages"
 CONDITIONS = f"{OWN}/conditions"  # for the test whether a store honours conditions
@@ -55,7 +54,6 @@ FAILURE = f"{OWN}/failure.json"
 LOG = f"{OWN}/log.txt"
 MADE_BY = f"{OWN}/made_by.json"  # code and inputs of work in progress
 MIRROR = f"{OWN}/mirror.json"  # the output that this attempt copies
-ARRIVED = f"{OWN}/verified.jsonl"  # each copied file that has arrived whole
 PARTIAL = f"{OWN}/partial"  # on a disk: files that are being copied
 
 LABEL_LENGTH = 60  # characters of a name in a path

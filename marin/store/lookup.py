@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
-from marin.errors import AmbiguousName, BadField, CorruptRecord, UnknownStep
+from marin.errors import AmbiguousName, BadField, CorruptRecord, UnknownStep, did_you_mean
 from marin.store.inventory import Inventory
 from marin.store.lineage import Lineage, Output, output_of
 from marin.store.numbers import write_bytes
@@ -83,21 +82,7 @@ def unknown(
         return UnknownStep(f"nothing in the store {prefix} is called {name!r}; the folder of a model is ./{name}")
     if not names:
         return UnknownStep(f"nothing is called {name!r}: the store {prefix} holds no output yet")
-    return UnknownStep(f"nothing in the store {prefix} is called {name!r}; {hint(name, names)}")
-
-
-def hint(name: str, names: Iterable[str]) -> str:
-    """Return near misses of a name (or of its operator or label alone), or else the names that exist."""
-    every = sorted(set(names) - {""})
-    parts = {part for each in every for part in each.split("/", 1)} if "/" not in name else set[str]()
-    near = (
-        difflib.get_close_matches(name, [*every, *(parts - set(every))], n=3, cutoff=0.5)
-        or [each for each in every if name in each][:3]
-    )
-    if near:
-        return f"did you mean {' or '.join(near)}?"
-    more = f" and {len(every) - CANDIDATES} more" if len(every) > CANDIDATES else ""
-    return f"there are {', '.join(every[:CANDIDATES])}{more}" if every else "there is none"
+    return UnknownStep(f"nothing in the store {prefix} is called {name!r}; {did_you_mean(name, names)}")
 
 
 def ambiguous(name: str, candidates: Sequence[str], advice: str) -> AmbiguousName:

@@ -1,7 +1,8 @@
-"""Write amounts for people: counts, floating-point operations, chip-hours, bytes, durations, lists of names."""
+"""Write amounts for people: counts, floating-point operations, chip-hours, bytes, durations, times, lists of names."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 
 _SCALES = ((1e12, "T"), (1e9, "B"), (1e6, "M"), (1e3, "K"), (1.0, ""))
@@ -66,3 +67,8 @@ def write_duration(seconds: float) -> str:
     if whole < 3600:
         return f"{whole // 60} min {whole % 60} s"
     return f"{whole // 3600:,} h {whole % 3600 // 60} min"
+
+
+def write_time(seconds: float | None = None) -> str:
+    """Return a local time such as ``2026-11-21 13:21:12``: now, or some seconds since 1970."""
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(seconds))

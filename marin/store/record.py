@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 from datetime import datetime, timedelta
 from typing import Any
@@ -12,7 +11,7 @@ import msgspec
 from msgspec.structs import asdict
 
 from marin.errors import CorruptRecord
-from marin.store.documents import BadDocument, Document, Versioned, json_bytes
+from marin.store.documents import BadDocument, Document, Versioned, json_bytes, parse_json
 from marin.store.files.manifest import leaves
 from marin.store.files.verify import Checked
 
@@ -111,6 +110,7 @@ class Observed(Document, frozen=True, kw_only=True):
 
 
 _NOTHING = Observed()
+_DIGEST = b',\n"digest": '
 
 
 class BuiltFrom(Versioned, frozen=True, kw_only=True):
@@ -194,30 +194,24 @@ class Record(Versioned, frozen=True, kw_only=True):
         return BuiltFrom(code=self.code, inputs=inputs, outside=self.outside, observed=self.observed)
 
     def to_bytes(self) -> bytes:
-        """Encode one field a line, with their digest below. Every commit writes a record twice."""
-        lines = _lines({name: value for name, value in asdict(self).items() if value != _NOTHING})
-        return b'{\n%s,\n"digest": "%s"\n}' % (lines, _digest(lines))
+        """Encode the record as JSON in one line, and its digest in a second line."""
+        fields = json_bytes({name: value for name, value in asdict(self).items() if value != _NOTHING})
+        return fields[:-1] + _DIGEST + f'"{_digest(fields)}"}}'.encode()
 
 
-def _lines(fields: dict[str, Any]) -> bytes:
-    return b",\n".join([b'"%s": %s' % (name.encode(), json_bytes(value)) for name, value in fields.items()])
-
-
-def _digest(lines: bytes) -> bytes:
-    return hashlib.sha256(lines).hexdigest().encode()
+def _digest(fields: bytes) -> str:
+    return hashlib.sha256(fields).hexdigest()
 
 
 def _is_edited(content: bytes) -> bool:
     """Do the fields differ from the digest? A record without a digest counts as not edited."""
-    lines, _, last = content[2:-2].rpartition(b",\n")
-    if last == b'"digest": "%s"' % _digest(lines):
+    fields, _, last = content.rpartition(_DIGEST)
+    before = fields[2:]  # until December 2026, a record had one field a line, and a digest of these lines alone
+    if last[1:65].decode(errors="replace") in (_digest(fields + b"}"), _digest(before)):
         return False
-    try:
-        fields = json.loads(content)
-        said = fields.pop("digest", None)
-        return said is not None and _digest(_lines(fields)) != json_bytes(said).strip(b'"')
-    except (RecursionError, UnicodeEncodeError):
-        return True
+    told = parse_json(content)  # it may be in another layout
+    digest = told.pop("digest", None)
+    return digest is not None and digest != _digest(json_bytes(told))
 
 
 def parse_record(content: bytes, where: str) -> Record:

@@ -87,15 +87,12 @@ def _google_region(files: Any, bucket: str) -> str:
 
 def _amazon_region(files: Any, bucket: str) -> str:
     """Return the region of a bucket, as the provider writes it. Raises BadPrefix unless the server is Amazon's."""
-    # The permission to list the bucket suffices for this call; the call for its location needs another one.
+    # This call needs only the permission to list the bucket. The call for its location needs another one.
     answer = files.call_s3("head_bucket", Bucket=bucket)
     server = files.s3.meta.endpoint_url
     if not is_amazon(server):
         raise BadPrefix(f"s3://{bucket} is on {server}, which is not Amazon's: its regions are unknown")
-    if answer.get("BucketRegion"):
-        return answer["BucketRegion"]
-    place = files.call_s3("get_bucket_location", Bucket=bucket)["LocationConstraint"] or "us-east-1"
-    return "eu-west-1" if place == "EU" else place
+    return answer["BucketRegion"]
 
 
 def is_amazon(server: str) -> bool:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable
 
 from marin.errors import BadField
 from marin.store.documents import Document, Versioned
 from marin.store.layout import REVOCATIONS
+from marin.store.numbers import write_time
 from marin.store.process import this_process
 from marin.store.record import Record
 from marin.store.redaction import redacted
@@ -171,7 +171,7 @@ def entry_of(record: Record, because: str, replacement: Record | None = None, *,
         name=record.name,
         because=redacted(because.strip()),
         who=str(this_process().user),
-        when=time.strftime("%Y-%m-%d %H:%M:%S"),
+        when=write_time(),
         replacement=instead,
         withdrawn=withdrawn,
     )

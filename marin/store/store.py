@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 
 from msgspec.structs import asdict, replace
@@ -31,6 +31,7 @@ from marin.store.layout import (
     state_name,
 )
 from marin.store.objects.objects import open_objects
+from marin.store.objects.stored import Stored
 from marin.store.packs import WORTH_PACKING, Packs
 from marin.store.record import Acceptance, Failure, Record, WorkInProgress, parse_failure, parse_record
 from marin.store.redaction import is_address_with_credentials, redacted, redacted_bytes
@@ -139,13 +140,20 @@ class Store:
         """Return the errors in the files of a committed output; empty if there are none."""
         return self.examine(record, check).wrong
 
-    def examine(self, record: Record, check: Check, at_most: int = EVERY_BYTE, seed: str = "") -> Examined:
+    def examine(
+        self,
+        record: Record,
+        check: Check,
+        at_most: int = EVERY_BYTE,
+        seed: str = "",
+        listed: Mapping[str, Stored] | None = None,
+    ) -> Examined:
         """Return the errors of a committed output, and how thoroughly it was checked; see files.verify.examine."""
         try:
             entries = self.manifest(record)
         except (CorruptOutput, CorruptRecord) as error:
             return Examined(wrong=[str(error)], checked=Checked.UNKNOWN)
-        found = examine(self.output(record), entries, check, at_most, seed)
+        found = examine(self.output(record), entries, check, at_most, seed, listed)
         root = root_digest(entries, record.kind, record.facts)
         if root != record.root:
             edited = f"edited: manifest and facts have the digest {root[:12]}, the record says {record.root[:12]}"

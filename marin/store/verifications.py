@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 import uuid
 from collections.abc import Iterable
 from contextlib import suppress
@@ -10,6 +9,7 @@ from contextlib import suppress
 from marin.store.documents import BadDocument, Document
 from marin.store.files.verify import Check
 from marin.store.layout import VERIFIED
+from marin.store.numbers import write_time
 from marin.store.process import this_process
 from marin.store.store import Store
 
@@ -28,16 +28,12 @@ def note_verified(store: Store, check: Check, attempts: Iterable[str]) -> None:
     outputs = sorted(set(attempts))
     if not outputs:
         return
-    when = time.strftime("%Y-%m-%d %H:%M:%S")
+    when = write_time()
     entry = Verified(when=when, who=this_process().user, check=check, outputs=outputs)
     name = f"{VERIFIED}/{when.replace(' ', 'T').replace(':', '')}-{uuid.uuid4().hex[:8]}.json"
     store.objects.write(name, entry.to_json())
-    earlier = {old: verified for old, verified in _entries(store).items() if old != name}
-    store.objects.remove([old for old, verified in earlier.items() if _says_no_more(verified, entry)])
-
-
-def _says_no_more(old: Verified, new: Verified) -> bool:
-    return old.when <= new.when and set(old.outputs) <= set(new.outputs)
+    earlier = {old: each for old, each in _entries(store).items() if old != name and each.when <= when}
+    store.objects.remove([old for old, each in earlier.items() if set(each.outputs) <= set(outputs)])
 
 
 def last_verified(store: Store) -> dict[str, str]:

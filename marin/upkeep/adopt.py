@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import hashlib
 import importlib
 import json
@@ -15,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from marin.errors import BadField, InputError, Revoked, StepFailed
+from marin.errors import BadField, InputError, Revoked, StepFailed, did_you_mean
 from marin.executor.attempt import attempt
 from marin.executor.backends.inline import map_here
 from marin.executor.job import Ending, Job
@@ -28,8 +27,8 @@ from marin.steps.value import execution
 from marin.store.ends import LOOK_SECONDS, Watch
 from marin.store.files.directory import Directory
 from marin.store.files.manifest import FileEntry, content_digest, root_digest
-from marin.store.files.regular import not_files
 from marin.store.files.verify import CHUNK, Check, file_entry
+from marin.store.files.walk import not_files
 from marin.store.inventory import read_inventory
 from marin.store.layout import OWN, RECORD
 from marin.store.lineage import ADOPT
@@ -108,7 +107,8 @@ def adopt(
     """
     if not because.strip():
         raise BadField("adopting needs its reason: --because 'the release that the paper used'; it is recorded")
-    with _all_readable(given), _read_here(given, store) as (source, folder):
+    with _all_readable(given), tempfile.TemporaryDirectory(prefix="marin-adopt-") as spare:
+        source, folder = _read_here(given, store, Path(spare))
         known = _record_of(source, folder, store)
         made = kind_called(kind or (known.kind if known is not None else ""))
         entries = _entries(folder)
@@ -158,37 +158,31 @@ def kind_called(name: str) -> type[Artifact]:
     known = KINDS | {made.__name__: made for made in KINDS.values()}
     if name in known:
         return known[name]
-    near = difflib.get_close_matches(name.lower(), KINDS, n=2)
-    hint = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(sorted(KINDS))}"
+    hint = did_you_mean(name.lower(), KINDS, f"there are {', '.join(sorted(KINDS))}")
     more = "for a kind of your own give --kind module:Class"
     raise BadField(
         f"--kind {name!r}: no such artifact; {hint}; {more}" if name else f"--kind is needed: {hint}; {more}"
     )
 
 
-@contextmanager
-def _read_here(given: str, store: Store) -> Generator[tuple[str, Directory]]:
-    """Yield (the source's name, a folder on this machine that holds only the source)."""
+def _read_here(given: str, store: Store, spare: Path) -> tuple[str, Directory]:
+    """Return (the source's name, a folder on this machine that holds only the source). spare: an empty folder."""
     if "://" in given and not given.startswith("file://"):
         source = given.rstrip("/")
         if source.startswith(("http://", "https://")):
             raise BadField(f"{source}: adopt copies files; fetch a web address with a step, see operators.download")
         _refuse_inside(store, source, store.prefix)
-        with tempfile.TemporaryDirectory(prefix="marin-adopt-") as folder:
-            _download(source, Path(folder))
-            yield source, Directory(folder)
-        return
+        _download(source, spare)
+        return source, Directory(str(spare))
     path = Path(given.removeprefix("file://")).expanduser().absolute()
     if not path.exists():
         raise InputError(f"{path} does not exist; nothing was adopted")
     if "://" not in store.prefix:
         _refuse_inside(store, str(path.resolve()), str(Path(store.prefix).resolve()))
     if path.is_dir():
-        yield str(path), Directory(str(path))
-        return
-    with tempfile.TemporaryDirectory(prefix="marin-adopt-") as folder:
-        (Path(folder) / path.name).symlink_to(path)
-        yield str(path), Directory(folder)
+        return str(path), Directory(str(path))
+    (spare / path.name).symlink_to(path)
+    return str(path), Directory(str(spare))
 
 
 def _refuse_inside(store: Store, source: str, prefix: str) -> None:
@@ -210,19 +204,19 @@ def _download(source: str, folder: Path) -> None:
     from marin.store.files import transfer
     from marin.store.files.staging import fetch
 
-    if found := transfer.walk(source):
-        return fetch(source, list(found), folder)
+    names = list(transfer.walk(source))
+    above, _, name = source.rpartition("/")
     try:
-        transfer.download(source, folder / source.rpartition("/")[2])
+        fetch(source if names else above, names or [name], folder)
     except FileNotFoundError as error:
         raise InputError(f"{source} does not exist; nothing was adopted") from error
 
 
 def _names(folder: Directory) -> list[str]:
     """Return the name of every file. Raises InputError if there is none, or if some cannot be copied."""
-    for name, why in not_files(folder.url, copied=True):
-        raise InputError(f"{folder.url}/{name} is {why}, or leave it out; nothing was adopted")
     names = folder.names()
+    for name, why in not_files(folder.url, set(names)):  # links to files are fine: adopt copies the files
+        raise InputError(f"{folder.url}/{name} is {why}, or leave it out; nothing was adopted")
     if not names:
         raise InputError(f"{folder.url} holds no file; nothing was adopted")
     return names
@@ -268,38 +262,28 @@ def _agreed(
     kind: type[Artifact], from_files: Mapping[str, Any], known: Mapping[str, Any], given: Mapping[str, Any], source: str
 ) -> dict[str, Any]:
     """Return the artifact's facts: from its files, or else as given, or else from its own record."""
-    fields = {spec.name: spec for spec in dataclasses.fields(cast(Any, kind))}
+    from pydantic import TypeAdapter, ValidationError
+
+    fields = [spec.name for spec in dataclasses.fields(cast(Any, kind))]
     for name, value in given.items():
         if name not in fields:
-            near = difflib.get_close_matches(name, fields, n=1)
-            hint = f"did you mean {near[0]}?" if near else f"it has {', '.join(fields)}"
-            raise BadField(f"--facts: {kind.kind} has no fact {name!r}; {hint}")
+            raise BadField(f"--facts: {kind.kind} has no fact {name!r}; {did_you_mean(name, fields)}")
         if name in from_files and from_files[name] != value:
             raise BadField(f"--facts says {name} = {value!r}, but the files of {source} hold {from_files[name]!r}")
     facts = {**known, **given, **from_files}
-    missing = [
-        name
-        for name, spec in fields.items()
-        if name not in facts and spec.default is dataclasses.MISSING and spec.default_factory is dataclasses.MISSING
-    ]
-    if missing:
+    try:
+        made: Artifact = TypeAdapter(kind).validate_json(json.dumps(facts), strict=True)
+    except ValidationError as error:
+        wrong = {".".join(map(str, each["loc"])): each for each in error.errors()}
+        missing = [place for place, each in wrong.items() if each["type"] == "missing"]
+        if not missing:
+            place, first = next(iter(wrong.items()))
+            raise BadField(f"--facts: {place} of {kind.kind} is {first['input']!r}: {first['msg']}") from error
         example = ", ".join(f'"{name}": …' for name in missing)
         raise BadField(
             f"the files of {source} do not hold {' and '.join(missing)}, which {kind.kind} needs: "
             f"--facts '{{{example}}}'"
-        )
-    return _valid(kind, facts)
-
-
-def _valid(kind: type[Artifact], facts: dict[str, Any]) -> dict[str, Any]:
-    from pydantic import TypeAdapter, ValidationError
-
-    try:
-        made: Artifact = TypeAdapter(kind).validate_json(json.dumps(facts), strict=True)
-    except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(map(str, first["loc"]))
-        raise BadField(f"--facts: {place} of {kind.kind} is {first['input']!r}: {first['msg']}") from error
+        ) from error
     return json.loads(json.dumps(made.facts()))
 
 

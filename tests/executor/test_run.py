@@ -12,7 +12,7 @@ from marin import Context, Documents, ExecutorStep, Pinned
 from marin.errors import BadField, CorruptRecord, Drift, LeaseLost, UnknownStep
 from marin.plan.acceptance import accept_planned
 from marin.plan.plan import Action, OnDrift
-from marin.store.ends import EXPIRY, Claim, Held, Watch, read_claims, take
+from marin.store.ends import EXPIRY, Claim, Held, How, Watch, end_attempt, read_claims, take
 from marin.store.files.verify import Check
 from marin.store.layout import CLAIMS, ENDS, RECORDS, claim_name, end_name
 from marin.store.store import Store
@@ -24,7 +24,6 @@ from tests.support.toy import (
     Join,
     Outside,
     Write,
-    attempt_of,
     execute,
     forget,
     planned,
@@ -251,9 +250,7 @@ def test_a_pin_to_an_output_that_was_made_again_since_is_used(prefix: str, colle
     record = record_of(prefix, step)
     run(prefix, rebuild=("a",), end=step)
     if collected:  # the later output, whose files gc deletes next
-        held = take(Store(prefix).objects, step.identity, attempt_of(step), lambda _: False, after=2)
-        assert isinstance(held, Held)
-        held.collect("nobody needs it")
+        assert end_attempt(Store(prefix).objects, step.identity, 3, How.COLLECTED, "", "nobody needs it")
     pin: Pinned[Blob] = Pinned(at=record.attempt, digest=record.root, label="pin")
     assert statuses(run(prefix, end=pin)) == {"pinned/pin": "alias"}
     assert record_of(prefix, pin).attempt == record.attempt

@@ -147,11 +147,11 @@ def test_work_in_progress_of_other_code_is_decided_by_the_policy(on_drift: OnDri
     assert decided({A: accepted}, on_drift)[A].notes == ("goes on with work in progress: drift accepted by ann",)
 
 
-def test_a_deleted_output_is_made_again_only_where_something_needs_it() -> None:
+def test_a_deleted_output_stops_only_where_something_needs_it() -> None:
     gone = replace(committed(A), damage="the output is missing", deleted=True)
     assert actions(conditions={A: gone, B: committed(B)}) == [Action.NOT_NEEDED, Action.CACHED]
-    assert actions(conditions={A: gone, B: NEW}) == [Action.RUN, Action.RUN]
-    assert decided({A: gone, B: NEW})[A].deleted
+    assert actions(conditions={A: gone, B: NEW}) == [Action.STOP, Action.RUN]
+    assert "--rebuild" in decided({A: gone, B: NEW})[A].reason
 
 
 def test_a_pin_is_never_made() -> None:

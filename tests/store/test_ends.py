@@ -25,6 +25,7 @@ from marin.store.ends import (
     Held,
     How,
     Watch,
+    end_attempt,
     read_claims,
     read_end,
     read_ends,
@@ -306,9 +307,7 @@ def test_an_output_that_was_collected_is_none_until_it_is_made_again(tmp_path: P
     objects, store = LocalObjects(tmp_path / "store"), Store(str(tmp_path / "store"))
     taken(objects).commit(record_of(1))
     assert isinstance(asked(objects), Record)
-    collecting = take(objects, IDENTITY, directory, lambda _: False, after=1)
-    assert isinstance(collecting, Held)
-    collecting.collect("nobody needs it")
+    assert end_attempt(objects, IDENTITY, 2, How.COLLECTED, "", "nobody needs it")
     assert store.record(IDENTITY) is None
     again = taken(objects)
     assert again.number == 3

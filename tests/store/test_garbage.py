@@ -18,8 +18,8 @@ from marin.plan.decision import OnDrift
 from marin.plan.plan import make_plan
 from marin.steps.experiment_file import built_by, load_build
 from marin.steps.scale import Scale
-from marin.store.in_use import NOTHING, Beat
-from marin.store.layout import GC_BATCH, claim_name
+from marin.store.in_use import Beat
+from marin.store.layout import claim_name
 from marin.store.process import this_process
 from marin.store.record import Record, WorkInProgress
 from marin.store.revocation import revoke
@@ -128,7 +128,6 @@ FILES = {
     "verified": file(".marin/verified/{verified}"),
     "needs of a run": file(".marin/uses/{uses}.json", "gc", empty=False),
     "beat of a run": file(".marin/uses/{uses}.beat", "gc", empty=False),
-    "batch of gc": file(GC_BATCH),
     "events": file(".marin/runs/{events}"),
 }
 
@@ -169,7 +168,6 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Lab:
     assert isinstance(record, Record)
     read = {held.identity: made.root for held in fail.dependencies if (made := plan.of(held).record) is not None}
     store.mark_state(fail.identity, WorkInProgress(code=plan.today[fail].code.digest, inputs=read, outside={}))
-    store.objects.write(GC_BATCH, NOTHING.to_json())
     os.utime(folder / "store" / record.attempt / "text.txt", (1, 1))
     assert CliRunner().invoke(main, ["audit", "--bytes", "--prefix", prefix]).exit_code == Exit.DRIFT
     (uses, *_) = {name.partition(".")[0] for name in store.objects.list(".marin/uses")}

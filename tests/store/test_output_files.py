@@ -1,4 +1,4 @@
-"""An output holds regular files, and relative links to its own files. marin refuses anything else by name."""
+"""An output holds regular files. marin refuses anything else by name."""
 
 import os
 import socket
@@ -33,6 +33,10 @@ def door(out: Path) -> None:
         os.chdir(here)
 
 
+def inside(out: Path) -> None:
+    (out / "sub/odd").symlink_to("../text.txt")
+
+
 def absolute(out: Path) -> None:
     (out / "sub/odd").symlink_to(out / "text.txt")
 
@@ -61,16 +65,17 @@ def folder(out: Path) -> None:
 
 
 ODD: dict[Callable[[Path], None], str] = {
-    pipe: "a named pipe",
-    door: "a socket",
-    absolute: "an absolute link",
-    escaping: "leaves",
-    dangling: "leads nowhere",
-    looping: "in a circle",
-    own: ".marin",
-    folder: "a link to a folder",
+    pipe: "a pipe, a socket or a device",
+    door: "a pipe, a socket or a device",
+    inside: "a link to ../text.txt; copy the file",
+    absolute: "a link to /",
+    escaping: "a link to ../../beside.txt",
+    dangling: "a link to nothing",
+    looping: "a link to odd",
+    own: "a link to ../.marin/log.txt",
+    folder: "a link to ../more",
 }
-LEAVING = (absolute, escaping, own)  # links that lead to files
+LINKS = (inside, absolute, escaping, own)  # links that lead to files
 
 
 class Odd(ExecutorStep[Blob], op="toy-not-files"):
@@ -111,21 +116,29 @@ def test_on_an_object_store_nothing_of_it_is_uploaded(tmp_path: Path) -> None:
         assert Store("memory://odd-output").record(step.identity) is None
 
 
-def test_a_relative_link_to_a_file_of_the_output_is_a_file(tmp_path: Path) -> None:
-    class Linked(ExecutorStep[Blob], op="toy-linked"):
+def test_a_link_that_an_older_marin_committed_is_read_and_mirrored(tmp_path: Path) -> None:
+    class Twice(ExecutorStep[Blob], op="toy-twice"):
         def run(self, ctx: Context) -> Blob:
             ctx.out.write_text("sub/step-2.txt", "text")
-            (ctx.out.path / "latest.txt").symlink_to("sub/step-2.txt")
+            ctx.out.write_text("latest.txt", "text")
             return Blob(bytes=4)
 
-    step = Linked()
-    done = run(str(tmp_path / "store"), linked=step).results[step].record
+    step, store = Twice(label="twice"), Store(str(tmp_path / "store"))
+    done = run(store.prefix, twice=step).results[step].record
     assert done is not None
-    store = Store(str(tmp_path / "store"))
+    latest = Path(store.prefix) / done.attempt / "latest.txt"
+    latest.unlink()
+    latest.symlink_to("sub/step-2.txt")
     assert [entry.path for entry in store.manifest(done)] == ["latest.txt", "sub/step-2.txt"]
     assert store.verify(done, Check.BYTES) == []
-    (tmp_path / "store").rename(tmp_path / "moved")  # an absolute link would have broken
-    assert Store(str(tmp_path / "moved")).verify(done, Check.BYTES) == []
+    other = str(tmp_path / "other")
+    told = CliRunner().invoke(main, ["mirror", "twice", "--from", store.prefix, "--to", other])
+    assert told.exit_code == 0, told.output
+    copied = Store(other).record(step.identity)
+    assert copied is not None
+    assert Store(other).verify(copied, Check.BYTES) == []
+    (Path(store.prefix) / done.attempt / "sub/step-2.txt").write_text("xxxx")
+    assert [wrong.split()[1] for wrong in store.verify(done, Check.BYTES)] == ["latest.txt", "sub/step-2.txt"]
 
 
 @pytest.mark.parametrize("make", ODD, ids=lambda make: make.__name__)
@@ -157,10 +170,10 @@ def test_a_file_that_became_a_pipe_is_not_opened(tmp_path: Path) -> None:
     os.mkfifo(path)
     (wrong,) = store.verify(record, Check.BYTES)
     assert "text.txt" in wrong
-    assert "a named pipe" in wrong
+    assert "a pipe" in wrong
 
 
-@pytest.mark.parametrize("make", [made for made in ODD if made not in LEAVING], ids=lambda make: make.__name__)
+@pytest.mark.parametrize("make", [made for made in ODD if made not in LINKS], ids=lambda make: make.__name__)
 def test_adopt_refuses_what_is_no_file(tmp_path: Path, make: Callable[[Path], None]) -> None:
     source = tmp_path / "release"
     (source / "sub").mkdir(parents=True)
@@ -171,7 +184,7 @@ def test_adopt_refuses_what_is_no_file(tmp_path: Path, make: Callable[[Path], No
         adopt(store, str(source), kind="raw_files", label="x", because="y", facts={}, on_message=lambda _: None)
 
 
-@pytest.mark.parametrize("make", LEAVING, ids=lambda make: make.__name__)
+@pytest.mark.parametrize("make", LINKS, ids=lambda make: make.__name__)
 def test_adopt_copies_what_links_to_files_lead_to(tmp_path: Path, make: Callable[[Path], None]) -> None:
     """The hub's cache consists of links to files. marin commits the bytes."""
     source = tmp_path / "release"

@@ -10,13 +10,13 @@ import pytest
 from marin import Context, ExecutorStep, Lifetime, after_use, unless_read
 from marin.errors import BadField, StalePlan
 from marin.steps.lifetime import FOREVER, parse_lifetime
-from marin.store.ends import Held, Watch, take
+from marin.store.ends import Held, How, Watch, end_attempt
 from marin.store.in_use import NOTHING, Needs, Uses, needs_of, read_runs, take_turn
-from marin.store.layout import GC_BATCH, USES
+from marin.store.layout import USES
 from marin.store.process import this_process
 from marin.store.store import Store
 from tests.support.servers import Operation, StoreServer
-from tests.support.toy import Blob, Join, Write, attempt_of, execute, planned, run
+from tests.support.toy import Blob, Join, Write, execute, planned, run
 
 
 class Ask(ExecutorStep[Blob], op="uses-ask"):
@@ -59,43 +59,39 @@ def test_a_run_whose_inputs_were_taken_away_since_it_was_planned_starts_nothing(
     assert made is not None
     plan = planned(any_prefix, end=Join(parts=(source,), label="end"))
     store = Store(any_prefix)
-    held = take(store.objects, source.identity, attempt_of(source), lambda _: False, after=made.token)
-    assert isinstance(held, Held)
-    held.collect("a test")
+    assert end_attempt(store.objects, source.identity, made.token + 1, How.COLLECTED, "", "a test")
     store.output(made).remove()
     with pytest.raises(StalePlan, match="toy-write/source"):
         execute(plan)
 
 
-def test_a_run_waits_while_gc_takes_away_what_it_needs(tmp_path: Path) -> None:
-    """The run waits, because a live gc may still delete any output in its batch."""
+def test_a_run_waits_while_gc_deletes(tmp_path: Path) -> None:
+    """The run also waits if it needs nothing that goes."""
     store = Store(str(tmp_path / "store"))
     source = Write(text="a", label="source")
     made = run(store.prefix, source=source).results[source].record
     assert made is not None
+    needs = needs_of([], [made], [])
     turn = take_turn(store, Watch())
     assert isinstance(turn, Held)
-    batch = needs_of([], [made], [])
-    store.objects.write(GC_BATCH, batch.to_json())
     told = threading.Event()
     added = threading.Event()
 
     def add() -> None:
         with Uses(store, "waiting", lambda _: told.set()) as uses:
-            uses.add(batch, [made])
+            uses.add(needs, [made])
             added.set()
 
     thread = threading.Thread(target=add)
     thread.start()
     assert told.wait(30)
     assert not added.is_set()
-    store.objects.write(GC_BATCH, NOTHING.to_json())
+    turn.release()
+    later = take_turn(store, Watch())  # this gc sees the needs, so the run does not wait for it
+    assert isinstance(later, Held)
     assert added.wait(30)
     thread.join()
-    store.objects.write(GC_BATCH, batch.to_json())
-    turn.release()
-    with Uses(store, "later") as uses:
-        uses.add(batch, [made])  # a batch that an ended gc left behind stops nobody
+    later.release()
 
 
 def test_a_run_that_needs_one_more_output_lists_nothing(server: StoreServer, remote_prefix: str) -> None:

@@ -56,6 +56,7 @@ class Work(ExecutorStep[Blob], op="work"):
             ctx.out.write_text("late.txt", str(os.getpid()))
             while os.path.exists(FOLDER + "/gate") or os.path.exists(f"{{FOLDER}}/gate-{{os.getpid()}}"):
                 ctx.out.write_text("late.txt", str(os.getpid()))
+                ctx.progress(0, 1, "gates")  # raises LeaseLost if another driver took over
                 time.sleep(0.02)
         except BaseException as error:
             note(f"stopped:{{type(error).__name__}} {{os.getpid()}}")

@@ -134,10 +134,10 @@ def test_what_is_no_outside_data_is_refused(prefix: str, folder: Path, tmp_path:
     refused(prefix, folder, BadField, "--kind is needed", "")
     refused(prefix, "https://example.org/x", BadField, "fetch a web address with a step")
     (folder / "linked").symlink_to(tmp_path / "empty")
-    refused(prefix, folder, InputError, "link to a folder")
+    refused(prefix, folder, InputError, "linked is a link to .*empty")
     (folder / "linked").unlink()
     (folder / "dangling").symlink_to(tmp_path / "none")
-    refused(prefix, folder, InputError, "dangling is a link to .*none, which leads nowhere")
+    refused(prefix, folder, InputError, "dangling is a link to .*none; copy the file")
     (folder / "dangling").unlink()
     record = take(prefix, folder).record
     with pytest.raises(BadField, match=f'as adopt/out; pin it:\n.*at="{record.attempt}"'):

@@ -21,17 +21,17 @@ from marin.plan.outside_data import listing
 from marin.report.claims import StoreClaims
 from marin.steps.lifetime import FOREVER
 from marin.steps.pinned import Pinned
-from marin.store.ends import End, Held, How, Watch, read_claims, read_end, take
-from marin.store.in_use import TURN, Beat, Uses, needs_of, read_batch, take_turn
+from marin.store.ends import End, Held, How, Watch, end_attempt, read_claims, read_end, take
+from marin.store.in_use import TURN, Beat, Uses, last_turn, needs_of, take_turn
 from marin.store.inventory import Inventory
-from marin.store.layout import GC, GC_BATCH, RECORD, RECORDS, USES, claim_name, end_name
+from marin.store.layout import GC, RECORD, RECORDS, USES, claim_name, end_name
 from marin.store.lineage import Output, read_lineage
 from marin.store.process import this_process
 from marin.store.record import Record
 from marin.store.revocation import revoke, revoked
 from marin.store.store import Store
 from marin.upkeep.adopt import adopt
-from marin.upkeep.gc.garbage import GarbageKind
+from marin.upkeep.gc.garbage import Garbage, GarbageKind
 from marin.upkeep.gc.select import GcOptions, KeepReason, Roots, roots_of
 from marin.upkeep.gc.survey import StoreSurvey
 from marin.upkeep.gc.sweep import Clock, SweepResult, look, sweep
@@ -55,6 +55,7 @@ from tests.support.toy import (
     statuses,
 )
 from tests.support.visible import visible
+from tests.support.waiting import wait_until
 
 
 def in_days(days: float) -> Clock:
@@ -151,10 +152,11 @@ def test_what_a_killed_gc_left_half_deleted_is_no_output_and_goes_with_the_next(
     source = Write(text="a", label="source", lifetime=after_use(days=1))
     made = run(store.prefix, end=Join(parts=(source,), label="end")).results[source].record
     assert made is not None
-    begun(store, source, after=made.token).collect("collected by `marin gc`: a test")
+    why = "collected by `marin gc`: a test"
+    assert end_attempt(store.objects, source.identity, made.token + 1, How.COLLECTED, "", why)
     assert source.identity not in visible(store)
     decision = planned(store.prefix, again=source).of(source)
-    assert (decision.action, decision.reason) == ("run", "collected by `marin gc`: a test")
+    assert (decision.action, decision.reason) == ("run", why)
     assert store.output(made).exists("text.txt")
     (piece,) = [piece for piece in collect(store, 3).gone if piece.kind is GarbageKind.REPLACED]
     assert piece.folders == (made.attempt,)
@@ -508,54 +510,107 @@ def test_what_a_worker_that_outlives_its_driver_needs_stays(tmp_path: Path) -> N
     assert [piece.name for piece in sweep(store, GcOptions()).gone if piece.records] == ["toy-write/source"]
 
 
-def test_what_a_run_that_came_in_between_needs_stays(tmp_path: Path) -> None:
-    """The run announced its needs before the batch was visible. The run continues, so gc has to see the needs."""
+def test_a_run_that_comes_while_gc_looks_waits_until_gc_has_deleted(tmp_path: Path) -> None:
     store = Store(str(tmp_path / "store"))
     source = Write(text="a", label="source", lifetime=after_use(days=1))
     made = run(store.prefix, end=Join(parts=(source,), label="end")).results[source].record
     assert made is not None
     age(tmp_path / "store", 30)
-    uses = Uses(store, "a test")
-    looks = 0
+    told, stale = threading.Event(), threading.Event()
 
-    def clock(held: StoreSurvey) -> float:
-        nonlocal looks
-        looks += 1
-        batch = read_batch(store)
-        announced = batch is not None and batch.meets(needs_of([], [made], []))
-        assert announced == (looks == 2), "a run that comes now must see what goes"
-        if looks == 1:  # gc has found the garbage, but not announced it
-            uses.__enter__()
-            uses.add(needs_of([], [made], []), [made])
+    def need() -> None:
+        with Uses(store, "a test", lambda _: told.set()) as uses:
+            try:
+                uses.add(needs_of([], [made], []), [made])
+            except StalePlan:
+                stale.set()
+
+    thread = threading.Thread(target=need)
+
+    def clock(_: StoreSurvey) -> float:
+        thread.start()
+        assert told.wait(60)
         return time.time()
 
-    try:
-        swept = sweep(store, GcOptions(), clock=clock)
-    finally:
-        uses.__exit__()
-    assert looks == 2
-    assert not [piece for piece in swept.gone if piece.records]
-    assert source.identity in visible(store)
+    assert [piece.name for piece in sweep(store, GcOptions(), clock=clock).gone if piece.records] == [made.name]
+    thread.join()
+    assert stale.is_set()
 
 
-def test_an_alias_that_came_in_between_keeps_what_it_shares(tmp_path: Path) -> None:
-    """A run committed the alias and ended before gc announced anything."""
+def test_a_run_that_would_share_what_gc_deletes_makes_it_itself(tmp_path: Path) -> None:
     store = Store(str(tmp_path / "store"))
     one, two = Write(text="a", label="one"), Write(text="a", label="two", encoding="ascii")
     ends = [Join(parts=(part,), label=part.label, lifetime=after_use(days=1)) for part in (one, two)]
     run(store.prefix, top=Join(parts=(ends[0],), separator="-", label="top"), two=two)
     age(tmp_path / "store", 30)
-    looks: list[StoreSurvey] = []
+    plan, stale = planned(store.prefix, alias=ends[1]), threading.Event()
+    assert plan.of(ends[1]).action == "alias"
 
-    def clock(held: StoreSurvey) -> float:
-        looks.append(held)
-        if len(looks) == 1:
-            run(store.prefix, alias=ends[1])
-            age(tmp_path / "store/.marin/uses", 2)
+    def share() -> None:
+        try:
+            execute(plan)
+        except StalePlan:
+            stale.set()
+
+    thread = threading.Thread(target=share)
+
+    def clock(_: StoreSurvey) -> float:
+        known = store.objects.list(USES)
+        thread.start()
+        wait_until(lambda: store.objects.list(USES) != known)
         return time.time()
 
     sweep(store, GcOptions(), clock=clock)
-    assert visible(store)[ends[1].identity].alias_of == ends[0].identity
+    thread.join()
+    assert stale.is_set()
+    assert ran(run(store.prefix, alias=ends[1])) == {"toy-join/two"}
+    assert visible(store).keys() >= {two.identity, ends[1].identity}
+
+
+def test_the_last_turn_is_found_without_a_listing(tmp_path: Path) -> None:
+    store = Store(str(tmp_path / "store"))
+    for number in range(1, 12):
+        turn = take_turn(store, Watch())
+        assert isinstance(turn, Held)
+        assert turn.number == number
+        assert {last_turn(store, after) for after in range(number)} == {number - 1}
+        turn.release()
+        assert {last_turn(store, after) for after in range(number + 1)} == {number}
+
+
+def test_a_long_gc_lets_waiting_runs_go_on_and_sees_their_needs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("marin.upkeep.gc.sweep.TURN_SECONDS", 0.0)
+    store = Store(str(tmp_path / "store"))
+    steps = [Write(text=f"{number}", label=f"source-{number}", lifetime=after_use(days=1)) for number in range(4)]
+    made = run(store.prefix, **{step.label: Join(parts=(step,), label=step.label) for step in steps}).results
+    records = [record for step in steps if (record := made[step].record) is not None]
+    age(tmp_path / "store", 30)
+    needed, ended = threading.Event(), threading.Event()
+    threads: list[threading.Thread] = []
+
+    def need(record: Record) -> None:
+        with Uses(store, "a test") as uses:
+            uses.add(needs_of([], [record], []), [record])
+            needed.set()
+            assert ended.wait(60)
+
+    def on_taken(piece: Garbage) -> None:
+        if not threads:
+            other = next(record for record in reversed(records) if record.name != piece.name)
+            known = len(store.objects.list(USES))
+            threads.append(threading.Thread(target=need, args=(other,)))
+            threads[0].start()
+            wait_until(lambda: len(store.objects.list(USES)) == known + 2)
+        else:
+            assert needed.wait(60), "the run also waits for the next turn"
+
+    gone = [piece for piece in sweep(store, GcOptions(), on_taken=on_taken).gone if piece.records]
+    ended.set()
+    threads[0].join()
+    assert len(gone) == 3
+    assert last_turn(store) >= 3
 
 
 def test_one_gc_at_a_time(tmp_path: Path) -> None:
@@ -584,14 +639,13 @@ def test_the_turn_of_a_gc_that_died_elsewhere_is_taken_over(tmp_path: Path) -> N
 
 
 def test_a_gc_that_stood_still_and_was_given_up_deletes_nothing_more(tmp_path: Path) -> None:
-    """A run that needs an output of the batch ends the turn of gc, and continues."""
+    """A run ends the turn of gc, and continues."""
     store = Store(str(tmp_path / "store"))
     source = Write(text="a", label="source", lifetime=after_use(days=1))
     made = run(store.prefix, end=Join(parts=(source,), label="end")).results[source].record
     assert made is not None
     turn = take_turn(store, Watch())
     assert isinstance(turn, Held)
-    store.objects.write(GC_BATCH, needs_of([], [made], []).to_json())
     with Uses(store, "a test", watch=Watch(expiry=0.1)) as uses:
         uses.add(needs_of([], [made], []), [made])
     with pytest.raises(StoreError, match="taken over"):
@@ -834,16 +888,16 @@ def expected_with(records: dict[str, Record], kept: set[str], reached: frozenset
 
 
 def test_a_run_waits_for_gc_and_makes_again_what_it_took(tmp_path: Path) -> None:
-    """One process lets the test hold gc in the middle: gc has announced its batch and deleted nothing."""
+    """One process lets the test hold gc in the middle: gc has selected the garbage and deleted nothing."""
     store = Store(str(tmp_path / "store"))
     source = Write(text="a", label="source", lifetime=after_use(days=1))
     run(store.prefix, end=Join(parts=(source,), label="end"))
     age(tmp_path / "store", 30)
-    plan_made, batch_announced = threading.Event(), threading.Event()
+    plan_made, selected = threading.Event(), threading.Event()
     failed: list[BaseException] = []
 
     def tell(_: object) -> None:
-        batch_announced.set()
+        selected.set()
         assert plan_made.wait(60)
 
     def gc() -> None:
@@ -854,7 +908,7 @@ def test_a_run_waits_for_gc_and_makes_again_what_it_took(tmp_path: Path) -> None
 
     thread = threading.Thread(target=gc)
     thread.start()
-    assert batch_announced.wait(60)
+    assert selected.wait(60)
     plan = planned(store.prefix, later=Join(parts=(source,), separator="-", label="later"))
     plan_made.set()
     with pytest.raises(StalePlan):

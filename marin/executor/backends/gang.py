@@ -18,6 +18,7 @@ from marin.errors import Preempted, ProcessLost
 from marin.executor.backends.blame import reason
 from marin.executor.backends.item_errors import explained, portable
 from marin.executor.backends.private_ray import FIRST_PORT, LAST_PORT
+from marin.executor.failures import first_line
 from marin.executor.signals import SIGNALS
 from marin.executor.verbosity import log_as_asked
 from marin.fingerprint.observation.listening import current, observing
@@ -213,16 +214,12 @@ class _Watch:
         except RayTaskError as error:
             self.failures[host] = explained(error)
         except NodeDiedError as error:
-            self.failures[host] = Preempted(f"preempted: its machine is gone: {_line(error)}")
+            self.failures[host] = Preempted(f"preempted: its machine is gone: {first_line(error)}")
         except RayError as error:
-            self.failures[host] = ProcessLost(f"its worker died: {_line(error)}")
+            self.failures[host] = ProcessLost(f"its worker died: {first_line(error)}")
 
     def _look_at_nodes(self) -> None:
         """Report a lost machine. A task whose machine was lost before the task began would wait forever."""
         if not all(map(is_there, self._groups)):
             for host in self._running.values():
                 self.failures.setdefault(host, Preempted("preempted: a machine that was reserved is gone"))
-
-
-def _line(error: BaseException) -> str:
-    return (str(error).strip() or type(error).__name__).splitlines()[0]

@@ -8,7 +8,7 @@ import pickle
 from typing import Any
 
 from marin.errors import StepFailed
-from marin.executor.failures import RemoteTraceback, details, place_of
+from marin.executor.failures import RemoteTraceback, details, first_line, place_of
 
 
 class ItemError(Exception):
@@ -55,7 +55,8 @@ def explained(error: Exception) -> BaseException:
         if isinstance(cause, ItemError):
             return cause.original()
         return StepFailed(f"an item of map() could not be sent between processes: {type(cause).__name__}: {cause}")
-    first = (str(error).strip() or type(error).__name__).splitlines()[0]
     if isinstance(error, OutOfMemoryError):
-        return StepFailed(f"a worker of map() was killed because memory ran out: {first}. Ask for fewer CPUs at a time")
-    return StepFailed(f"a worker of map() died each time (killed, or out of memory?): {first}")
+        return StepFailed(
+            f"a worker of map() was killed because memory ran out: {first_line(error)}. Ask for fewer CPUs at a time"
+        )
+    return StepFailed(f"a worker of map() died each time (killed, or out of memory?): {first_line(error)}")

@@ -24,6 +24,7 @@ from marin.executor.backends.requests import must_be_had, on_each_host, task_opt
 from marin.executor.backends.reservation import Reservation
 from marin.executor.backends.step_pickles import Unpacked, addressed, packed
 from marin.executor.context import Told
+from marin.executor.failures import first_line
 from marin.executor.job import Ending, Job, Outcome
 from marin.executor.log_capture import captured
 from marin.executor.signals import SIGNALS
@@ -148,14 +149,14 @@ class RayBackend:
                 line = f"the worker could not load it: {error.cause}"
                 ended.append((job, Outcome(ending=Ending.FAILED, error=line, details=str(error))))
             except NodeDiedError as error:
-                line = f"preempted: its machine is gone: {str(error).splitlines()[0]}"
+                line = f"preempted: its machine is gone: {first_line(error)}"
                 self.preempted.append((job, Outcome(ending=Ending.PREEMPTED, error=line)))
             except RayError as error:
                 crashes = self.crashes[job.step.identity] = self.crashes.get(job.step.identity, 0) + 1
                 if crashes <= CRASH_RETRIES:
                     self.crashed.append(job)
                 else:
-                    line = f"its worker died {crashes} times; the last time: {str(error).splitlines()[0]}"
+                    line = f"its worker died {crashes} times; the last time: {first_line(error)}"
                     ended.append((job, Outcome(ending=Ending.FAILED, error=line, details=str(error))))
         return ended
 

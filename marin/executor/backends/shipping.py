@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
-import io
 import pickle
 import sys
 from collections.abc import Iterable
@@ -12,6 +11,8 @@ from contextlib import suppress
 from typing import Any
 
 from marin.errors import BadField, ExperimentError
+from marin.executor.backends.step_pickles import dump, load
+from marin.executor.failures import first_line
 from marin.steps.step import ExecutorStep
 
 
@@ -37,21 +38,10 @@ def must_ship(steps: Iterable[ExecutorStep[Any]]) -> None:
             _explain(step, error)
 
 
-class _Receiving(pickle.Unpickler):
-    def persistent_load(self, pid: Any) -> Any:
-        return pid
-
-
-def _travel(held: object, step: ExecutorStep[Any], pickler: type[pickle.Pickler] = pickle.Pickler) -> None:
+def _travel(value: object, step: ExecutorStep[Any], pickler: type[pickle.Pickler] = pickle.Pickler) -> None:
     """Pickle and unpickle a value, leaving out other steps. Raises the error that keeps it from travelling."""
-
-    class Sending(pickler):
-        def persistent_id(self, obj: Any) -> str | None:
-            return obj.identity if isinstance(obj, ExecutorStep) and obj is not step else None
-
-    sent = io.BytesIO()
-    Sending(sent, pickle.HIGHEST_PROTOCOL).dump(held)
-    _Receiving(io.BytesIO(sent.getvalue())).load()
+    content, held = dump(value, step, pickler)
+    load(content, {each.identity: each for each in held})
 
 
 def _explain(step: ExecutorStep[Any], error: Exception) -> None:
@@ -85,7 +75,7 @@ def _refusal(held: object, step: ExecutorStep[Any]) -> str | None:
         except ImportError:
             return "Ray is not installed"
         except Exception as error:
-            return (str(error).strip() or type(error).__name__).splitlines()[0]
+            return first_line(error)
     return None
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 import io
 import pickle
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple, cast
 
 from marin.executor.job import Job
@@ -76,30 +76,37 @@ class Unpacked:
                 pending += missing
                 continue
             if now not in self.steps:
-                self.steps[now] = _Unpickler(io.BytesIO(self.parcels[now].content), self.steps).load()
+                self.steps[now] = load(self.parcels[now].content, self.steps)
             pending.pop()
         return self.steps[identity]
 
 
-class _Unpickler(pickle.Unpickler):
-    def __init__(self, content: io.BytesIO, steps: dict[str, ExecutorStep[Any]]) -> None:
-        super().__init__(content)
-        self.persistent_load = steps.__getitem__
+def load(content: bytes, steps: Mapping[str, ExecutorStep[Any]]) -> Any:
+    """Return what was dumped. steps: the steps that it holds, by identity."""
+
+    class Unpacker(pickle.Unpickler):
+        def persistent_load(self, pid: Any) -> Any:
+            return steps[pid]
+
+    return Unpacker(io.BytesIO(content)).load()
 
 
 def _pack(step: ExecutorStep[Any]) -> tuple[Parcel, list[ExecutorStep[Any]]]:
     try:
-        content, held = _dump(step, pickle.Pickler)
+        content, held = dump(step, step)
     except Exception:
         content, held = b"__main__", []
     if b"__main__" in content:  # a notebook's classes travel by value, and lambdas may; that takes longer
         from ray.cloudpickle import Pickler
 
-        content, held = _dump(step, Pickler)
+        content, held = dump(step, step, Pickler)
     return Parcel(content, tuple(dict.fromkeys(each.identity for each in held))), held
 
 
-def _dump(step: ExecutorStep[Any], pickler: type[pickle.Pickler]) -> tuple[bytes, list[ExecutorStep[Any]]]:
+def dump(
+    value: object, step: ExecutorStep[Any], pickler: type[pickle.Pickler] = pickle.Pickler
+) -> tuple[bytes, list[ExecutorStep[Any]]]:
+    """Pickle a step, or a value of its fields, with identities in place of other steps. Return these steps too."""
     held: list[ExecutorStep[Any]] = []
 
     class Packer(pickler):
@@ -110,5 +117,5 @@ def _dump(step: ExecutorStep[Any], pickler: type[pickle.Pickler]) -> tuple[bytes
             return obj.identity
 
     content = io.BytesIO()
-    Packer(content, pickle.HIGHEST_PROTOCOL).dump(step)
+    Packer(content, pickle.HIGHEST_PROTOCOL).dump(value)
     return content.getvalue(), held

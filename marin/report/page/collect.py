@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from marin.data.artifacts import OTHER_PART
-from marin.executor.events import git_revision
+from marin.executor.events import DIRTY, git_revision
 from marin.executor.run_results import Run, Status, StepResult
 from marin.plan.cost.plan_cost import training_of
 from marin.plan.drift import PACKAGE
@@ -30,7 +30,6 @@ from marin.store.record import Record
 def describe(run: Run, source: Path, scale: Scale, command: str) -> model.ExperimentPage:
     """Return everything on the page, from the run's results and the artifacts in the store."""
     experiment, store = run.plan.experiment, run.plan.store
-    revision, dirty = git_revision(source.parent)
     results = [result for result in run.results.values() if result.step.work() is not None]
     begun_from = {each for result in results for read in result.step.dependencies for each in (read, read.producer)}
     arms = [result.step.label for result in results if result.step not in begun_from]  # the others are shared
@@ -45,7 +44,7 @@ def describe(run: Run, source: Path, scale: Scale, command: str) -> model.Experi
         "command": command,
         "store": store.prefix,
         "Ray dashboard": run.dashboard,
-        "revision": f"{revision}{' with uncommitted changes' if dirty else ''}",
+        "revision": git_revision(source.parent).replace(DIRTY, " with uncommitted changes"),
         "made": time.strftime("%Y-%m-%d %H:%M:%S %Z"),
         "scale": scale.value,
         **cost,

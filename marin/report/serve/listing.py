@@ -12,7 +12,7 @@ from marin.report.history import PastRun, experiment_of, past_runs, run_names, s
 from marin.report.serve.looked import StoreView
 from marin.store.layout import PAGES, slug
 from marin.store.lineage import output_of
-from marin.store.objects.stored import Stat
+from marin.store.objects.stored import Stored
 from marin.store.store import Store
 
 RUNS, STEPS, OUTPUTS = 20, 500, 100  # of one page
@@ -64,7 +64,7 @@ def pages_of(looked: StoreView, experiments: list[str]) -> dict[str, list[str]]:
 
 
 @lru_cache(maxsize=1000)
-def _answer(store: Store, page: str, stat: Stat) -> str:
+def _answer(store: Store, page: str, stat: Stored) -> str:
     """Return a page's answer. stat: of its bytes, so that each version is read once."""
     content = store.objects.read(f"{PAGES}/{page}") or b""
     found = re.search(rb'<meta name="marin-answer" content="([^"]*)">', content)

@@ -26,9 +26,9 @@ from msgspec.structs import replace
 from marin.errors import CorruptOutput, StoreError, StoreFull
 from marin.store.files import transfer
 from marin.store.files.checksums import SOURCES, cache_folder
-from marin.store.files.local import FileStamp, file_stamps
 from marin.store.files.manifest import FileEntry, content_digest, parse_manifest
 from marin.store.files.staging import fetch
+from marin.store.files.walk import FileStamp, file_stamps
 from marin.store.layout import MANIFEST
 
 SHALLOWEST = 3  # slashes of scheme://bucket/folder

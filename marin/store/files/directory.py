@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from marin.errors import BadName
-from marin.store.files.local import OWN, FileStamp, file_stamps, files_below, folder_stamp
+from marin.store.files.walk import OWN, FileStamp, file_stamps, files_below, folder_stamp
 
 if TYPE_CHECKING:
     from marin.store.objects.stored import Stored
@@ -85,9 +85,9 @@ class Directory:
         """Is there such a file, or a folder that is not empty?"""
         if self.is_local:
             return (self.path / name).exists()
-        from marin.store.files import transfer
+        from marin.store.objects import listing
 
-        return self._staged(name) is not None or transfer.exists(f"{self.url}/{name}" if name else self.url)
+        return self._staged(name) is not None or listing.exists(f"{self.url}/{name}" if name else self.url)
 
     def names(self) -> list[str]:
         """Return the relative name of every file below, sorted, without ``.marin/``. Empty if nothing is there."""
@@ -114,12 +114,15 @@ class Directory:
                     found[name.removeprefix(below)] = Stored((here[0].folder / name).stat().st_size, "")
         return found
 
-    def file_stamps(self) -> dict[str, FileStamp]:
-        """Return the files of ``listing``, each with a stamp that shows whether the file was written to meanwhile."""
-        if not self.is_local:
-            listed = self.listing()
-            return {name: FileStamp(stored.size, stored.checksum or stored.modified) for name, stored in listed.items()}
-        return file_stamps(self.url)
+    def file_stamps(self, listed: Mapping[str, Stored] | None = None) -> dict[str, FileStamp]:
+        """Return the files of ``listing``, each with a stamp that shows whether the file was written to meanwhile.
+
+        listed: the listing, if the caller has just made one of a directory on an object store.
+        """
+        if self.is_local:
+            return file_stamps(self.url)
+        listed = self.listing() if listed is None else listed
+        return {name: FileStamp(stored.size, stored.checksum or stored.modified) for name, stored in listed.items()}
 
     def size(self, name: str) -> int:
         """Return the size of one file in bytes."""

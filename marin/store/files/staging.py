@@ -15,8 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from marin.store.files import transfer, written
-from marin.store.files.local import OWN
-from marin.store.files.regular import must_hold_files
+from marin.store.files.walk import OWN, must_hold_files
 from marin.store.files.written import Written
 
 _open: dict[str, Staging] = {}

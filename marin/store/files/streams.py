@@ -14,7 +14,7 @@ from typing import IO, Any
 from marin.errors import StoreError
 from marin.store.files import transfer, written
 from marin.store.files.written import Written
-from marin.store.objects.clients import asking
+from marin.store.objects.clients import asking, send
 
 READ_BLOCK = 8 << 20  # bytes fetched at a time, and ahead
 WRITE_BLOCK = 16 << 20  # a smaller file is sent in one call, a larger one in parts of this size
@@ -113,7 +113,7 @@ class RemoteWriter(io.BufferedIOBase):
         super().close()
         stored = None
         if self._stream is None:
-            transfer.write(self.url, bytes(self._small))
+            send(self.url, bytes(self._small))
         else:
             with asking(self.url, "write"):
                 self._stream.close()

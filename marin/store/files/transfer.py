@@ -29,11 +29,6 @@ def info(url: str) -> Stored:
         return stored_of(entry)
 
 
-def exists(url: str) -> bool:
-    """Is there such a file, or any file below this URL?"""
-    return listing.exists(url)
-
-
 def read(url: str) -> bytes:
     """Return a file's content. Raises FileNotFoundError."""
     with asking(url, "read", may_be_absent=True) as (files, path):
@@ -46,17 +41,11 @@ def read_ranges(url: str, ranges: list[tuple[int, int]]) -> list[bytes]:
     Raises FileNotFoundError.
     """
     path = path_of(url)
-    found: list[bytes] = []
-    for got in read_at_once(url, [(path, start, stop) for start, stop in ranges]):
-        if isinstance(got, Exception):
-            with asking(url, "read", may_be_absent=True):
-                raise got
-        found.append(got)
+    contents = read_at_once(url, [(path, start, stop) for start, stop in ranges])
+    found = [content for content in contents if content is not None]
+    if len(found) < len(ranges):
+        raise FileNotFoundError(f"{url} does not exist")
     return found
-
-
-def write(url: str, content: bytes) -> None:
-    send(url, content)
 
 
 def remove(url: str) -> None:
@@ -76,7 +65,8 @@ def copy(source: str, target: str) -> None:
 
 def upload(path: Path, url: str) -> None:
     if scheme_of(url) not in REMOTE:
-        return write(url, path.read_bytes())
+        send(url, path.read_bytes())
+        return
     with asking(url, "write") as (files, target):
         files.put_file(str(path), target)
 

@@ -5,14 +5,15 @@ from __future__ import annotations
 import hashlib
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from enum import StrEnum
 
 from marin.store.files.directory import Directory
 from marin.store.files.manifest import FileEntry
-from marin.store.files.regular import must_hold_files, not_files
+from marin.store.files.walk import must_hold_files, not_files
+from marin.store.objects.stored import Stored
 
 CHUNK = 1 << 20
 EVERY_BYTE = sys.maxsize  # as a bound on the bytes to read
@@ -84,16 +85,23 @@ class Examined:
 
 
 def examine(
-    directory: Directory, entries: Sequence[FileEntry], check: Check, at_most: int = EVERY_BYTE, seed: str = ""
+    directory: Directory,
+    entries: Sequence[FileEntry],
+    check: Check,
+    at_most: int = EVERY_BYTE,
+    seed: str = "",
+    listed: Mapping[str, Stored] | None = None,
 ) -> Examined:
     """Compare an output with its manifest.
 
     at_most: bytes to read. If the files are larger, read a sample of whole files that fits, chosen by ``seed``.
+    listed: the directory's listing, if the caller has just made one.
     """
-    not_kept = dict(not_files(directory.url))
+    not_kept = dict(not_files(directory.url, {entry.path for entry in entries}))
     found = [f"no file: {name} is {why}" for name, why in not_kept.items()]
     unread: list[FileEntry] = []
-    present = {name: there for name, there in directory.listing().items() if name not in not_kept}
+    listed = directory.listing() if listed is None else listed
+    present = {name: there for name, there in listed.items() if name not in not_kept}
     for entry in entries:
         there = present.pop(entry.path, None)
         if entry.path in not_kept:

@@ -12,11 +12,11 @@ import logging
 import os
 import threading
 from collections.abc import Generator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from marin.errors import BadPrefix, missing_dependency
-from marin.store.objects.answers import answered, code_of, no_bucket
+from marin.store.objects.errors import answered, code_of, no_bucket
 
 REMOTE = ("gs", "s3")
 CONNECT_SECONDS, ANSWER_SECONDS = 10, 60
@@ -48,16 +48,26 @@ def asking(url: str, doing: str, *, may_be_absent: bool = False) -> Generator[tu
             raise no_bucket(url) from error
 
 
-def read_at_once(url: str, ranges: Sequence[tuple[str, int | None, int | None]]) -> list[bytes | Exception]:
-    """Read many (path, start, stop) of one store side by side, in their order. An error stands in for its content."""
+def read_at_once(url: str, ranges: Sequence[tuple[str, int | None, int | None]]) -> list[bytes | None]:
+    """Read many (path, start, stop) of one store side by side, in their order. None stands in for an absent object."""
     alone = 0 if (os.getpid(), scheme_of(url)) in _used else 1  # the first call of a process: see _in_turn
-    found: list[bytes | Exception] = []
+    found: list[bytes | None] = []
     for part in (ranges[:alone], ranges[alone:]):
         if part:
             paths, starts, stops = (list(column) for column in zip(*part, strict=True))
             with asking(url, "read", may_be_absent=True) as (files, _):
-                found += files.cat_ranges(paths, starts, stops, on_error="return", batch_size=IN_FLIGHT)
+                contents = files.cat_ranges(paths, starts, stops, on_error="return", batch_size=IN_FLIGHT)
+            found += [_content(url, path, content) for path, content in zip(paths, contents, strict=True)]
     return found
+
+
+def _content(url: str, path: str, content: bytes | Exception) -> bytes | None:
+    """Return the content; None if it is the error of an absent object. Raises other errors as store errors."""
+    if isinstance(content, Exception):
+        with suppress(FileNotFoundError), asking(f"{scheme_of(url)}://{path}", "read", may_be_absent=True):
+            raise content
+        return None
+    return content
 
 
 def send(url: str, content: bytes, *, only_if_absent: bool = False) -> bool:

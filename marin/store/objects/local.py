@@ -11,12 +11,12 @@ import uuid
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Literal
 
 from marin.errors import BadPrefix
 from marin.store.objects.errors import control_errors
-from marin.store.objects.stored import Stat
+from marin.store.objects.stored import Stored
 
-CHUNK = 1 << 16
 WRITE_TRIES = 4
 SHARED = stat.S_ISGID | stat.S_IWGRP
 NO_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK}  # answers of disks without hard links
@@ -42,43 +42,33 @@ class LocalObjects:
         _share_with_group(root if root.exists() else root.parent)
 
     def read(self, name: str) -> bytes | None:
-        try:
-            return _content(self._below + name)
-        except FileNotFoundError:
-            return None
-        except OSError as error:
-            with control_errors(self.root / name):
-                raise error
+        path = self._below + name
+        with control_errors(path):
+            try:
+                with open(path, "rb", buffering=0) as handle:
+                    return handle.read()
+            except FileNotFoundError:
+                return None
 
     def read_many(self, names: Sequence[str]) -> dict[str, bytes]:
-        found: dict[str, bytes] = {}
-        for name in names:
-            content = self.read(name)
-            if content is not None:
-                found[name] = content
-        return found
+        return {name: content for name in names if (content := self.read(name)) is not None}
 
     def write(self, name: str, content: bytes) -> None:
-        target = self._below + name
-        try:
+        path = self._below + name
+        with control_errors(path):
             if content:
-                _place(target, content, os.replace)
+                _place(path, content, os.replace)
             else:  # an empty file cannot be half written
-                _in_folder(target, lambda: _write(target, content))
-        except OSError as error:
-            with control_errors(Path(target)):
-                raise error
+                _in_folder(path, lambda: _write(path, content))
 
     def create(self, name: str, content: bytes, *, lasting: bool = False) -> bool:
-        target = self._below + name
-        try:
-            _place(target, content, _link, sync=lasting)
-        except FileExistsError:
-            if self.read(name) != content:
-                return False
-        except OSError as error:
-            with control_errors(Path(target)):
-                raise error
+        path = self._below + name
+        with control_errors(path):
+            try:
+                _place(path, content, _link, sync=lasting)
+            except FileExistsError:
+                if self.read(name) != content:
+                    return False
         if lasting:
             self.make_durable([name])
         return True
@@ -102,54 +92,37 @@ class LocalObjects:
                     os.close(handle)
 
     def append(self, name: str, content: bytes) -> None:
-        target = self._below + name
-        try:
-            try:
-                _write(target, content, os.O_APPEND)
-            except FileNotFoundError:
-                os.makedirs(os.path.dirname(target), exist_ok=True)
-                _write(target, content, os.O_APPEND)
-        except OSError as error:
-            with control_errors(Path(target)):
-                raise error
+        path = self._below + name
+        with control_errors(path):
+            _in_folder(path, lambda: _write(path, content, "ab"))
 
     def flush(self, name: str) -> None:
         """Do nothing: appending writes at once."""
 
     def read_log(self, name: str, start: int = 0) -> bytes:
-        target = self.root / name
-        with control_errors(target):
-            try:
-                with target.open("rb") as handle:
-                    handle.seek(start)
-                    return handle.read()
-            except FileNotFoundError:
-                return b""
+        path = self._below + name
+        with control_errors(path), suppress(FileNotFoundError), open(path, "rb") as handle:
+            handle.seek(start)
+            return handle.read()
+        return b""
 
     def read_logs(self, names: Sequence[str]) -> dict[str, bytes]:
         return self.read_many(names)
 
     def list(self, folder: str) -> list[str]:
-        try:
-            return sorted(name for name in os.listdir(self._below + folder) if not name.startswith("."))
-        except FileNotFoundError:
-            return []
-        except OSError as error:
-            with control_errors(self.root / folder):
-                raise error
+        path = self._below + folder
+        with control_errors(path), suppress(FileNotFoundError):
+            return sorted(name for name in os.listdir(path) if not name.startswith("."))
+        return []
 
-    def stats(self, folder: str) -> dict[str, Stat]:
-        found: dict[str, Stat] = {}
-        with control_errors(self.root / folder):
-            try:
-                entries = [entry for entry in os.scandir(self._below + folder) if not entry.name.startswith(".")]
-            except FileNotFoundError:
-                return {}
-            for entry in entries:
-                with suppress(FileNotFoundError):  # deleted meanwhile
-                    status = entry.stat()
-                    if not stat.S_ISDIR(status.st_mode):
-                        found[entry.name] = Stat(status.st_size, status.st_mtime)
+    def stats(self, folder: str) -> dict[str, Stored]:
+        found: dict[str, Stored] = {}
+        for name in self.list(folder):
+            path = f"{self._below}{folder}/{name}"
+            with control_errors(path), suppress(FileNotFoundError):  # deleted meanwhile
+                status = os.stat(path)
+                if not stat.S_ISDIR(status.st_mode):
+                    found[name] = Stored(status.st_size, "", status.st_mtime)
         return found
 
 
@@ -169,55 +142,44 @@ def _unique(_process: int) -> str:
     return f"{uuid.uuid4().hex}-"
 
 
-def _content(path: str) -> bytes:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        content = os.read(handle, os.fstat(handle).st_size)
-        while more := os.read(handle, CHUNK):  # appended to meanwhile
-            content += more
-        return content
-    finally:
-        os.close(handle)
-
-
-def _place(target: str, content: bytes, place: Callable[[str, str], None], *, sync: bool = False) -> None:
-    """Write a file beside the target, and let ``place`` give it the target's name."""
-    folder, _, last = target.rpartition("/")
+def _place(path: str, content: bytes, place: Callable[[str, str], None], *, sync: bool = False) -> None:
+    """Write a file beside the path, and let ``place`` give it the path's name."""
+    folder, _, last = path.rpartition("/")
     temporary = f"{folder}/.{last}.{_unique(os.getpid())}{next(_written):x}"
 
     def attempt() -> None:
         _write(temporary, content, sync=sync)
-        place(temporary, target)
+        place(temporary, path)
 
     try:
-        _in_folder(target, attempt)
+        _in_folder(path, attempt)
     except OSError:
         with suppress(OSError):
             os.unlink(temporary)  # a half-written file would keep a full disk full
         raise
 
 
-def _in_folder(target: str, attempt: Callable[[], None]) -> None:
-    """Run an attempt to write the target. If its folder is missing, make the folder and try again."""
-    folder = os.path.dirname(target)
+def _in_folder(path: str, attempt: Callable[[], None]) -> None:
+    """Run an attempt to write the path. If its folder is missing, make the folder and try again."""
     for _ in range(WRITE_TRIES - 1):
         try:
             return attempt()
         except FileNotFoundError:  # a new folder; or gc deleted the half-written file of a machine that slept for a day
-            with control_errors(Path(folder)):
+            folder = os.path.dirname(path)
+            with control_errors(folder):
                 os.makedirs(folder, exist_ok=True)
     attempt()
 
 
-def _link(temporary: str, target: str) -> None:
+def _link(temporary: str, path: str) -> None:
     """Give a file its name unless the name is taken. Raises FileExistsError, or BadPrefix if the disk has no links."""
     try:
-        os.link(temporary, target)
+        os.link(temporary, path)
     except OSError as error:
         if error.errno not in NO_LINKS:
             raise
         raise BadPrefix(
-            f"{target}: this disk has no hard links ({error.strerror}), so it cannot let just one of several drivers "
+            f"{path}: this disk has no hard links ({error.strerror}), so it cannot let just one of several drivers "
             "commit. Put the store on another disk, or on gs:// or s3://"
         ) from error
     finally:
@@ -225,14 +187,11 @@ def _link(temporary: str, target: str) -> None:
             os.unlink(temporary)
 
 
-def _write(path: str, content: bytes, how: int = os.O_TRUNC, *, sync: bool = False) -> None:
+def _write(path: str, content: bytes, mode: Literal["wb", "ab"] = "wb", *, sync: bool = False) -> None:
     """Write all of the content, or raise OSError."""
-    handle = os.open(path, os.O_WRONLY | os.O_CREAT | how, 0o666)
-    try:
+    with open(path, mode, buffering=0) as handle:
         left = memoryview(content)
         while left:
-            left = left[os.write(handle, left) :]
+            left = left[handle.write(left) :]
         if sync:
-            os.fsync(handle)
-    finally:
-        os.close(handle)
+            os.fsync(handle.fileno())

@@ -11,7 +11,7 @@ from typing import Protocol
 
 from marin.errors import BadPrefix
 from marin.store.objects.local import LocalObjects
-from marin.store.objects.stored import Stat
+from marin.store.objects.stored import Stored
 
 
 class Objects(Protocol):
@@ -70,7 +70,7 @@ class Objects(Protocol):
         """Return the names directly below a folder, sorted, without the folder; empty if it does not exist."""
         ...
 
-    def stats(self, folder: str) -> dict[str, Stat]:
+    def stats(self, folder: str) -> dict[str, Stored]:
         """Return the objects of ``list`` with their sizes and times, without folders. Takes one listing."""
         ...
 

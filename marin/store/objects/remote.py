@@ -10,10 +10,10 @@ from collections.abc import Sequence
 
 from marin.errors import BadPrefix, MarinError, StoreError
 from marin.store.layout import CONDITIONS
-from marin.store.objects import listing
-from marin.store.objects.appending import PART_BYTES, PartedLog, part_name, parts_from, sender
+from marin.store.objects import listing, logs
 from marin.store.objects.clients import REMOTE, asking, path_of, read_at_once, send
-from marin.store.objects.stored import Stat
+from marin.store.objects.logs import PART_BYTES, part_name, parts_from
+from marin.store.objects.stored import Stored
 
 ATTEMPTS = 5  # to create an object that the store refuses to create although there is none
 CONDITION = {"gs": "ifGenerationMatch=0", "s3": "If-None-Match"}  # the servers' words for "only if there is none"
@@ -42,15 +42,8 @@ class RemoteObjects:
 
     def read_many(self, names: Sequence[str]) -> dict[str, bytes]:
         wanted = list(dict.fromkeys(names))
-        found: dict[str, bytes] = {}
         contents = read_at_once(self.prefix, [(path_of(self._url(name)), None, None) for name in wanted])
-        for name, content in zip(wanted, contents, strict=True):
-            if isinstance(content, bytes):
-                found[name] = content
-                continue
-            with contextlib.suppress(FileNotFoundError), asking(self._url(name), "read", may_be_absent=True):
-                raise content
-        return found
+        return {name: content for name, content in zip(wanted, contents, strict=True) if content is not None}
 
     def write(self, name: str, content: bytes) -> None:
         send(self._url(name), content)
@@ -76,16 +69,13 @@ class RemoteObjects:
         """Do nothing: an object store answers only when its content is safe."""
 
     def append(self, name: str, content: bytes) -> None:
-        def begin() -> PartedLog:
-            return PartedLog(name, self.write, lambda: self.list(name), lambda part: self.read(part) or b"")
-
         if self.is_remote:
-            sender().log(self._url(name), begin).append(content)
+            logs.append(self, name, content)
         else:
             self.write(part_name(name, 0), (self.read(part_name(name, 0)) or b"") + content)
 
     def flush(self, name: str) -> None:
-        sender().send(self._url(name))
+        logs.flush(self, name)
 
     def read_log(self, name: str, start: int = 0) -> bytes:
         parts = parts_from(self.list(name), start)
@@ -96,19 +86,15 @@ class RemoteObjects:
 
     def read_logs(self, names: Sequence[str]) -> dict[str, bytes]:
         found = self.read_many([part_name(name, 0) for name in names])
-        logs = {name: found[part_name(name, 0)] for name in names if part_name(name, 0) in found}
-        return {name: log if len(log) < PART_BYTES else self.read_log(name) for name, log in logs.items()}
+        first = {name: found[part_name(name, 0)] for name in names if part_name(name, 0) in found}
+        return {name: part if len(part) < PART_BYTES else self.read_log(name) for name, part in first.items()}
 
     def list(self, folder: str) -> list[str]:
         return sorted(name for name in listing.below(self._url(folder), deep=False) if not name.startswith("."))
 
-    def stats(self, folder: str) -> dict[str, Stat]:
+    def stats(self, folder: str) -> dict[str, Stored]:
         found = listing.below(self._url(folder), deep=False).items()
-        return {
-            name: Stat(stored.size, stored.modified)
-            for name, stored in found
-            if stored is not None and not name.startswith(".")
-        }
+        return {name: stored for name, stored in found if stored is not None and not name.startswith(".")}
 
     def _url(self, name: str) -> str:
         return f"{self.prefix}/{name}".rstrip("/")

@@ -22,14 +22,6 @@ class Stored:
     modified: float = 0.0
 
 
-@dataclass(frozen=True)
-class Stat:
-    """The size of an object in bytes, and when it was last written: seconds since 1970 by the store's own clock."""
-
-    size: int
-    modified: float
-
-
 def stored_of(entry: Mapping[str, Any]) -> Stored:
     """Read one entry of a listing, or one answer of ``info``, of any fsspec client."""
     if entry.get("md5Hash"):

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from marin.errors import CorruptRecord
-from marin.store.in_use import SHORT, Needs
 from marin.store.layout import FAILURE
 from marin.store.record import Record
 from marin.store.store import Store
@@ -27,6 +26,9 @@ class GarbageKind(StrEnum):
     LEFTOVERS = "leftovers"  # control files that nothing refers to any more
 
 
+type Key = tuple[GarbageKind, str, tuple[str, ...], tuple[str, ...]]
+
+
 @dataclass(frozen=True, kw_only=True)
 class Garbage:
     """A thing that gc deletes whole or not at all."""
@@ -39,28 +41,18 @@ class Garbage:
     files: int = 0
     since: float | None = None  # when it was last built, read or touched: seconds since 1970 by the store's clock
     records: tuple[Record, ...] = ()  # to delete with it
-    folders: tuple[str, ...] = ()  # the first holds the data of the records
+    folders: tuple[str, ...] = ()  # one at most; it holds the data of the records
     objects: tuple[str, ...] = ()  # control files
-    fenced: tuple[str, ...] = ()  # identities whose next attempt gc claims first, because a writer may wake up
-    code: tuple[str, ...] = ()  # digests, if the objects are named by digests
+    fenced: tuple[str, ...] = ()  # identities whose open attempt gc ends first, because its holder may wake up
 
     @property
-    def needs(self) -> Needs:
-        """Return the garbage as needs, to compare it with a run's."""
-        return Needs(
-            identities=[identity[:SHORT] for identity in self.identities],
-            attempts=list(self.folders),
-            code=list(self.code),
-        )
-
-    @property
-    def key(self) -> tuple[GarbageKind, str, tuple[str, ...]]:
-        """Return a key that is equal for the same thing in two surveys of one store."""
-        return self.kind, "" if self.folders else self.name, self.folders
+    def key(self) -> Key:
+        """Return what stays equal from one survey to the next."""
+        return self.kind, self.name, self.identities, self.folders
 
 
 def extents(store: Store, pieces: Iterable[Garbage]) -> list[Garbage]:
-    """Return the pieces with bytes, files and, if unknown, the time of the newest file. Lists each one concurrently.
+    """Return pieces of one folder each, with bytes, files and, if unknown, the time of the newest file.
 
     A piece without times is never old. An empty folder counts as old: an interrupted removal left it.
     """
@@ -70,25 +62,24 @@ def extents(store: Store, pieces: Iterable[Garbage]) -> list[Garbage]:
 
 
 def _extent(store: Store, piece: Garbage) -> Garbage:
-    found = {
-        f"{folder}/{name}": entry for folder in piece.folders for name, entry in files_below(store, folder).items()
-    }
+    (folder,) = piece.folders
+    found = files_below(store, folder)
     newest = max((entry.modified for entry in found.values()), default=0.0) or float("inf")
     return replace(
         piece,
-        why=piece.why or _ending(store, [folder for folder in piece.folders if f"{folder}/{FAILURE}" in found]),
+        why=piece.why or _ending(store, folder, found),
         bytes=sum(entry.size for entry in found.values()),
         files=len(found),
         since=piece.since if piece.since is not None else newest if found else 0.0,
     )
 
 
-def _ending(store: Store, failures: Iterable[str]) -> str:
-    """Return how an uncommitted attempt ended. failures: its directory, if it recorded a failure."""
-    for attempt in failures:
-        with suppress(CorruptRecord):
-            failure = store.failure(attempt)
-            if failure is not None and failure.stopped:
-                return "stopped"
-        return "failed"
-    return "did not finish"
+def _ending(store: Store, attempt: str, files: Collection[str]) -> str:
+    """Return how an uncommitted attempt ended. files: everything in its directory."""
+    if FAILURE not in files:
+        return "did not finish"
+    with suppress(CorruptRecord):
+        failure = store.failure(attempt)
+        if failure is not None and failure.stopped:
+            return "stopped"
+    return "failed"

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Any
 
 from marin.errors import BadField
 from marin.steps.experiment import Experiment
@@ -97,78 +96,66 @@ def find_garbage(survey: StoreSurvey, options: GcOptions, now: float) -> Selecti
     return replace(found, goes=[piece for piece in found.goes if piece.kind in options.kinds])
 
 
-def needs_now(survey: StoreSurvey, now: float, recent: float = RECENT) -> Needs:
-    """Return the needs of all running runs, and of runs that began within ``recent`` days."""
-    lasting = {run.name for run in survey.lasting(now)}
-    return Needs.union(
-        run.needs for run in survey.runs if run.name in lasting or now - survey.began(run) < recent * DAY
-    )
-
-
 class _Search:
     def __init__(self, survey: StoreSurvey, options: GcOptions, now: float) -> None:
         self.survey, self.options, self.roots, self.now = survey, options, options.roots, now
         self.older_than = 0.0 if options.at_once else options.older_than * DAY
-        self.needs = needs_now(survey, now, 0.0 if options.at_once else RECENT)
-        needs, roots = self.needs, options.roots
-        self.needed, self.read = set(needs.identities), set(needs.attempts)
-        self.shorts = {identity[:SHORT] for identity in needs.identities}
+        recent, lasting = 0.0 if options.at_once else RECENT * DAY, {run.name for run in survey.lasting(now)}
+        runs = (run for run in survey.runs if run.name in lasting or now - survey.began(run) < recent)
+        self.needs = Needs.union(run.needs for run in runs)
+        self.needed, self.read = set(self.needs.identities), set(self.needs.attempts)
+        self.shorts = {identity[:SHORT] for identity in self.needed}
         standing = [entry.replacement for entry in survey.revocations.all if entry.replacement is not None]
         self.instead = survey.with_data({entry.at for entry in standing})
-        self.pins = survey.with_data(roots.pins)
+        self.pins = survey.with_data(self.roots.pins)
         self.by_directory: dict[str, list[Record]] = {}
         for record in survey.records.values():
             self.by_directory.setdefault(record.attempt, []).append(record)
         self.last_read = _last_reads(survey)
 
     def found(self) -> Selection:
-        outputs, stays, size, named = self._outputs()
+        """Return everything that may go. Outputs with one directory go together or not at all."""
+        why = self._reasons()
+        stays = {identity: reason for identity, reason in why.items() if isinstance(reason, KeepReason)}
+        outputs, size = list[Garbage](), 0
+        for records in self.by_directory.values():
+            ended = [each for record in records if isinstance(each := why[record.identity], _Ended)]
+            if ended:
+                outputs.append(_piece(records, max(ended, key=lambda each: each.last)))
+            else:
+                size += records[0].bytes
         attempts, unknown = self._attempts()
         gone = {folder for piece in [*outputs, *attempts] for folder in piece.folders}
         objects = leftovers(self.survey, self.needs, gone, self.now, self.older_than)
-        return Selection([*outputs, *attempts, *self._work(), *objects], stays, size, unknown, named)
+        named = {identity: reason for identity, reason in stays.items() if identity in self.options.named}
+        goes = [*outputs, *attempts, *self._work(), *objects]
+        return Selection(goes, Counter(stays.values()), size, unknown, named)
 
-    def _outputs(self) -> tuple[list[Garbage], Counter[KeepReason], int, dict[str, KeepReason]]:
-        """Return the outputs to delete, and why others stay. Outputs with one directory go together or not at all."""
+    def _reasons(self) -> dict[str, KeepReason | _Ended]:
+        """Return why each output stays or may go, by identity."""
         why = {record.identity: self._why(record) for record in self.survey.records.values()}
-        candidates = {
-            directory: records
-            for directory, records in self.by_directory.items()
-            if all(isinstance(why[record.identity], _Ended) for record in records)
-        }
-        busy = {
-            directory
-            for directory, records in candidates.items()
-            if any(self.survey.is_held(record.identity, self.now) for record in records)
-        }
-        read = self._read_by_what_stays(
-            {directory: candidates[directory] for directory in candidates.keys() - busy}, why
-        )
-        pieces: list[Garbage] = []
-        stays: Counter[KeepReason] = Counter()
-        named: dict[str, KeepReason] = {}
-        size = 0
-        for directory, records in self.by_directory.items():
-            if directory in candidates and directory not in busy and directory not in read:
-                pieces.append(self._piece(records, [why[record.identity] for record in records]))
-                continue
-            size += records[0].bytes
-            for record in records:
-                reason = why[record.identity]
-                if isinstance(reason, _Ended):
-                    reason = (
-                        KeepReason.NEEDED
-                        if directory in busy
-                        else KeepReason.READ
-                        if directory in read
-                        else KeepReason.SHARED
-                    )
-                stays[reason] += 1
-                if record.identity in self.options.named:
-                    named[record.identity] = reason
-        return pieces, stays, size, named
+        pending: list[Record] = []
+
+        def keep(records: list[Record], reason: KeepReason) -> None:
+            pending.extend(records)
+            why.update({each.identity: reason for each in records if isinstance(why[each.identity], _Ended)})
+
+        for records in self.by_directory.values():
+            if not all(isinstance(why[record.identity], _Ended) for record in records):
+                keep(records, KeepReason.SHARED)
+            elif any(self.survey.is_held(record.identity, self.now) for record in records):
+                keep(records, KeepReason.NEEDED)
+        made = {Output(record.identity, record.root): record for record in self.survey.records.values()}
+        while pending:  # what stays keeps what it was built from
+            for each in pending.pop().inputs:
+                read = made.get(Output(each.identity, each.root))
+                ended = why[read.identity] if read is not None else None
+                if read is not None and isinstance(ended, _Ended) and not ended.hard:
+                    keep(self.by_directory[read.attempt], KeepReason.READ)
+        return why
 
     def _why(self, record: Record) -> KeepReason | _Ended:
+        """Return why an output stays or may go, as far as no other output decides that."""
         identity, directory = record.identity, record.attempt
         if identity[:NEEDED] in self.needed or directory in self.read:
             return KeepReason.NEEDED
@@ -178,69 +165,24 @@ class _Search:
             return KeepReason.PINNED
         if directory in self.instead:
             return KeepReason.REPLACEMENT
+        read = self.last_read.get(Output(identity, record.root), 0.0)
+        made = self.survey.made(record)
+        last = max(made, read)
         if identity in self.options.named:
-            last = max(self.survey.made(record), self._read(record))
             return _Ended(GarbageKind.NAMED, "named", last, hard=self.options.though_read)
-        return self._unreachable(record) or self._expired(record)
-
-    def _unreachable(self, record: Record) -> _Ended | None:
-        """Return why an output is unreachable, or None. Adopted outputs stay: nobody can rebuild them."""
-        if not self.options.unreachable or record.identity in self.roots.steps or record.op == ADOPT:
-            return None
-        last = max(self.survey.made(record), self._read(record))
-        if self.now - last <= self.older_than:
-            return None
-        made = record.provenance
-        by = f"{made.experiment} · {made.who}" if made.experiment else made.who
-        return _Ended(GarbageKind.UNREACHABLE, f"made for {by}", last, hard=True)
-
-    def _expired(self, record: Record) -> KeepReason | _Ended:
+        # Nobody can rebuild adopted outputs.
+        unreachable = self.options.unreachable and identity not in self.roots.steps and record.op != ADOPT
+        if unreachable and self.now - last > self.older_than:
+            run = record.provenance
+            by = f"{run.experiment} · {run.who}" if run.experiment else run.who
+            return _Ended(GarbageKind.UNREACHABLE, f"made for {by}", last, hard=True)
         lifetime = parse_lifetime(record.lifetime)
         if lifetime.rule is Rule.FOREVER:
-            return KeepReason.REACHED if record.identity in self.roots.steps else KeepReason.FOREVER
-        made, read = self.survey.made(record), self._read(record)
-        last = max(made, read) if lifetime.rule is Rule.UNUSED else made
+            return KeepReason.REACHED if identity in self.roots.steps else KeepReason.FOREVER
+        last = last if lifetime.rule is Rule.UNUSED else made
         if self.now - last <= lifetime.days * DAY:
             return KeepReason.LASTING
         return _Ended(GarbageKind.EXPIRED, lifetime.describe(), last, hard=lifetime.rule is Rule.UNUSED)
-
-    def _read(self, record: Record) -> float:
-        return self.last_read.get(Output(record.identity, record.root), 0.0)
-
-    def _read_by_what_stays(self, candidates: dict[str, list[Record]], why: dict[str, KeepReason | _Ended]) -> set[str]:
-        """Return the directories that stay because an output that stays was built from them, directly or not."""
-        soft = {
-            Output(record.identity, record.root): directory
-            for directory, records in candidates.items()
-            for record in records
-            if isinstance(ended := why[record.identity], _Ended) and not ended.hard
-        }
-        pending = [
-            record for folder, records in self.by_directory.items() if folder not in candidates for record in records
-        ]
-        read: set[str] = set()
-        while pending:
-            reader = pending.pop()
-            for each in reader.inputs:
-                directory = soft.get(Output(each.identity, each.root))
-                if directory is not None and directory not in read:
-                    read.add(directory)
-                    pending += candidates[directory]
-        return read
-
-    def _piece(self, records: list[Record], ended: Sequence[Any]) -> Garbage:
-        latest: _Ended = max(ended, key=lambda each: each.last)
-        return Garbage(
-            kind=latest.kind,
-            name=records[0].name,
-            identities=tuple(record.identity for record in records),
-            why=latest.why,
-            bytes=records[0].bytes,
-            files=records[0].files,
-            since=latest.last,
-            records=tuple(records),
-            folders=(records[0].attempt,),
-        )
 
     def _attempts(self) -> tuple[list[Garbage], tuple[str, ...]]:
         """Return the attempts to delete that have no record, and directories of unknown steps."""
@@ -290,7 +232,7 @@ class _Search:
                     identities=(identity,),
                     why="of an abandoned rebuild" if record is not None else "not continued",
                     folders=(state_name(identity),),
-                    fenced=(identity,),
+                    fenced=(identity,) if identity in self.survey.claims else (),
                 )
             )
         alone = self.options.at_once and self.options.kinds == frozenset({GarbageKind.WORK})
@@ -300,6 +242,21 @@ class _Search:
         """Return the pieces that are old, with their extent. Pieces without a time have the time of their files."""
         found = extents(self.survey.store, possible)
         return [piece for piece in found if not least or self.now - (piece.since or 0.0) > least]
+
+
+def _piece(records: list[Record], ended: _Ended) -> Garbage:
+    """Return the outputs of one directory as garbage."""
+    return Garbage(
+        kind=ended.kind,
+        name=records[0].name,
+        identities=tuple(record.identity for record in records),
+        why=ended.why,
+        bytes=records[0].bytes,
+        files=records[0].files,
+        since=ended.last,
+        records=tuple(records),
+        folders=(records[0].attempt,),
+    )
 
 
 @dataclass(frozen=True)
@@ -314,16 +271,13 @@ class _Ended:
 
 def _last_reads(survey: StoreSurvey) -> dict[Output, float]:
     """Return when a commit last read each output. A replaced or deleted record keeps the time of its commit."""
+    every = list(survey.records.values())
+    if any(parse_lifetime(record.lifetime).rule is Rule.UNUSED for record in every):
+        every += survey.past
     last: dict[Output, float] = {}
-
-    def note(record: Record, when: float) -> None:
+    for record in every:
+        made = survey.made(record)
         for each in record.inputs:
             output = Output(each.identity, each.root)
-            last[output] = max(last.get(output, 0.0), when)
-
-    for record in survey.records.values():
-        note(record, survey.made(record))
-    if any(parse_lifetime(record.lifetime).rule is Rule.UNUSED for record in survey.records.values()):
-        for record in survey.past:
-            note(record, survey.was_made(record))
+            last[output] = max(last.get(output, 0.0), made)
     return last

@@ -20,11 +20,9 @@ def leftovers(survey: StoreSurvey, needs: Needs, gone: set[str], now: float, old
     """
     older_than = max(older_than, STALE)
 
-    def old(folder: str, fits: Callable[[str], bool]) -> list[str]:
-        files = survey.times.folder(folder)
-        return [
-            name for name, each in files.items() if each.modified and now - each.modified > older_than and fits(name)
-        ]
+    def old(folder: str, fits: Callable[[str], bool], least: float = older_than) -> list[str]:
+        files = survey.files(folder).items()
+        return [name for name, each in files if each.modified and now - each.modified > least and fits(name)]
 
     lasting = {run.name for run in survey.lasting(now)}
     over = max(older_than, RECENT * DAY)
@@ -37,12 +35,11 @@ def leftovers(survey: StoreSurvey, needs: Needs, gone: set[str], now: float, old
         _piece("needs of runs that ended", USES, old(USES, lambda name: name.partition(".")[0] in ended), survey),
         _piece("stamps of outputs that are gone", STAMPS, old(STAMPS, lambda name: name not in stamped), survey),
         _piece("actions of outputs that are gone", ACTIONS, old(ACTIONS, lambda name: name[-64:] not in there), survey),
-        _piece("sources of code that built no known output", CODE, code, survey, by_digest=True),
-        _piece("lists of outside data that no known output read", OUTSIDE, lists, survey, by_digest=True),
+        _piece("sources of code that built no known output", CODE, code, survey),
+        _piece("lists of outside data that no known output read", OUTSIDE, lists, survey),
     ]
     for folder in (CLAIMS, ENDS, SUPERSEDED, USES, STAMPS, ACTIONS, CODE, OUTSIDE):
-        half = old(folder, lambda name: not _is_whole(name))
-        half = [name for name in half if now - survey.times[f"{folder}/{name}"] > DAY]
+        half = old(folder, lambda name: not _is_whole(name), max(older_than, DAY))
         found.append(_piece(f"half-written files in {folder}", folder, half, survey))
     return [piece for piece in found if piece.objects]
 
@@ -51,9 +48,9 @@ def _is_whole(name: str) -> bool:
     return not name.startswith(".")
 
 
-def _piece(name: str, folder: str, names: Iterable[str], survey: StoreSurvey, *, by_digest: bool = False) -> Garbage:
-    """Return garbage of files in one folder. by_digest: the files are named by digests, which a run may need."""
-    files = survey.times.folder(folder)
+def _piece(name: str, folder: str, names: Iterable[str], survey: StoreSurvey) -> Garbage:
+    """Return garbage of files in one folder."""
+    files = survey.files(folder)
     every = sorted(names)
     return Garbage(
         kind=GarbageKind.LEFTOVERS,
@@ -62,7 +59,6 @@ def _piece(name: str, folder: str, names: Iterable[str], survey: StoreSurvey, *,
         files=len(every),
         since=min((files[each].modified for each in every), default=None),
         objects=tuple(f"{folder}/{each}" for each in every),
-        code=tuple(each.removesuffix(".json") for each in every) if by_digest else (),
     )
 
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import functools
-import os
 import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 
 from marin.errors import CorruptRecord
-from marin.store.attempts import Attempt, parse_attempt
+from marin.store.attempts import Attempt, every_attempt
 from marin.store.collector import paused
+from marin.store.files.walk import entries_below
 from marin.store.in_use import SHORT as NEEDED
 from marin.store.in_use import Run, read_runs
 from marin.store.inventory import Inventory
@@ -40,10 +40,11 @@ class StoreSurvey:
     @paused()
     def __init__(self, store: Store) -> None:
         self.store = store
+        self.files = functools.cache(functools.partial(files_below, store))  # of a control folder, as first listed
         self._unreadable: list[str] = []
         # Read the runs first: outputs that a run commits meanwhile are found below.
         self.runs = self._readable(read_runs, list[Run]())
-        self.attempts = self._list_attempts()  # before the records: an attempt committed meanwhile is not an orphan
+        self.attempts = every_attempt(store)  # before the records: an attempt committed meanwhile is not an orphan
         self.inventory = Inventory(store)
         self.records, self.claims = self.inventory.records, self.inventory.claims
         self.past = self.inventory.past()[0]
@@ -62,10 +63,16 @@ class StoreSurvey:
         """Return the full identities of an attempt's step: one, unless 48 bits collide; none if never begun here."""
         return self._by_short.get(attempt.short, [])
 
+    def written(self, name: str) -> float:
+        """Return when a control file was written, by the store's clock; 0 if it is gone, or the store has no times."""
+        folder, _, file = name.rpartition("/")
+        entry = self.files(folder).get(file)
+        return entry.modified if entry is not None else 0.0
+
     def is_held(self, identity: str, now: float) -> bool:
         """May a live process be making this step?"""
         claim = self.claims.get(identity)
-        return claim is not None and is_live(claim.holder, self.times[claim_name(identity, claim.number)], now)
+        return claim is not None and _is_live(claim.holder, self.written(claim_name(identity, claim.number)), now)
 
     def lasting(self, now: float) -> list[Run]:
         """Return the runs that may be alive: the driver, or one of its workers, which may outlive it."""
@@ -73,7 +80,7 @@ class StoreSurvey:
             run
             for run in self.runs
             if run.beat is not None
-            and (is_live(run.beat.holder, self.times[f"{USES}/{run.name}.beat"], now) or self._works(run, now))
+            and (_is_live(run.beat.holder, self.written(f"{USES}/{run.name}.beat"), now) or self._works(run, now))
         ]
 
     def _works(self, run: Run, now: float) -> bool:
@@ -81,22 +88,17 @@ class StoreSurvey:
         return any(self.is_held(identity, now) for identity in self.claims if identity[:NEEDED] in short)
 
     def made(self, record: Record) -> float:
-        """Return when an output was committed, by the store's clock; infinity if the store has no times."""
-        return self.times[_name(record)] or float("inf")
-
-    def was_made(self, record: Record) -> float:
-        """Return when a past output was committed: by the store's clock, or else by its writer's."""
-        committed = self.times[_name(record)]
-        try:
-            told = time.mktime(time.strptime(record.provenance.started, "%Y-%m-%d %H:%M:%S"))
-        except (ValueError, OverflowError):
-            return committed or float("inf")
-        return committed or told + record.provenance.seconds
+        """Return when an output was committed, by the store's clock, or else by its writer's; infinity if unknown."""
+        if committed := self.written(_name(record)):
+            return committed
+        with suppress(ValueError, OverflowError):
+            begun = time.mktime(time.strptime(record.provenance.started, "%Y-%m-%d %H:%M:%S"))
+            return begun + record.provenance.seconds
+        return float("inf")
 
     def began(self, run: Run) -> float:
         """Return when a run last wrote its needs or its beat, by the store's clock."""
-        found = self.times.folder(USES)
-        own = [entry.modified for name, entry in found.items() if name.partition(".")[0] == run.name]
+        own = [each.modified for name, each in self.files(USES).items() if name.partition(".")[0] == run.name]
         return max((when for when in own if when), default=float("inf"))
 
     def name_of(self, identity: str) -> str:
@@ -118,15 +120,6 @@ class StoreSurvey:
         """Return the identities with work in progress."""
         return self.store.state_identities()
 
-    @functools.cached_property
-    def times(self) -> _Times:
-        return _Times(self.store)
-
-    def _list_attempts(self) -> list[Attempt]:
-        objects = self.store.objects
-        names = [f"{op}/{name}" for op in objects.list("") for name in objects.list(op)]
-        return [attempt for name in names if (attempt := parse_attempt(name)) is not None]
-
     def _readable[T](self, read: Callable[[Store], T], otherwise: T) -> T:
         """Read a part of the store. ``_refuse`` later raises one error for all unreadable parts."""
         try:
@@ -145,26 +138,7 @@ class StoreSurvey:
             )
 
 
-class _Times:
-    """The times of files in the control folders, by the store's own clock. Lists each folder once, when asked."""
-
-    def __init__(self, store: Store) -> None:
-        self.store = store
-        self._folders: dict[str, dict[str, Stored]] = {}
-
-    def __getitem__(self, name: str) -> float:
-        """Return when a file was written; 0 if it is gone, or the store has no times."""
-        folder, _, file = name.rpartition("/")
-        entry = self.folder(folder).get(file)
-        return entry.modified if entry is not None else 0.0
-
-    def folder(self, name: str) -> dict[str, Stored]:
-        if name not in self._folders:
-            self._folders[name] = files_below(self.store, name)
-        return self._folders[name]
-
-
-def is_live(holder: Holder, written: float, now: float) -> bool:
+def _is_live(holder: Holder, written: float, now: float) -> bool:
     """May the holder be alive? written: when its claim or beat was written, by the store's clock; 0 if unknown."""
     if holder.is_gone():
         return False
@@ -184,17 +158,9 @@ def files_below(store: Store, folder: str) -> dict[str, Stored]:
 
         return transfer.walk(directory.url)
     found: dict[str, Stored] = {}
-    root = str(directory.path)
-
-    def fail(error: OSError) -> None:
-        if not isinstance(error, FileNotFoundError):
-            raise error  # a folder that cannot be listed is not an empty folder
-
-    with control_errors(directory.path):
-        for place, _, names in os.walk(root, onerror=fail):
-            for name in names:
-                with suppress(FileNotFoundError):  # deleted meanwhile
-                    status = os.lstat(os.path.join(place, name))
-                    relative = os.path.relpath(os.path.join(place, name), root)
-                    found[relative.replace(os.sep, "/")] = Stored(status.st_size, "", status.st_mtime)
+    with control_errors(directory.path), suppress(FileNotFoundError):  # there is no such folder
+        for name, entry in entries_below(directory.url, f"{folder}/"):
+            with suppress(FileNotFoundError):  # deleted meanwhile
+                status = entry.stat(follow_symlinks=False)
+                found[name.removeprefix(f"{folder}/")] = Stored(status.st_size, "", status.st_mtime)
     return found

@@ -1,35 +1,32 @@
 """Delete garbage, so that a kill at any point leaves every remaining output with all its files.
 
-gc first announces its batch (see marin.store.in_use), then surveys the store again. Outputs that a run needs or commits
-in between stay. To delete an output, gc claims the next attempt and ends it as "collected", with the reason: from then
-on the step has no output, and no earlier holder can commit. Then it deletes the data. The output's own end stays, so
-lineage still knows the output.
+gc first begins a turn to delete (see marin.store.in_use), then surveys the store: a run that begins during the turn
+waits. A turn ends after about a minute, so no run waits for long, and gc goes on in another turn. To delete an
+output, gc ends the next attempt at its step as "collected", with the reason. From then on the step has no output, and
+no earlier holder can commit. Then gc deletes the data. The output's own end stays, so lineage still knows the output.
 """
 
 from __future__ import annotations
 
 import os
-import threading
 import time
-from collections.abc import Callable, Iterable
-from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from marin.errors import BadPrefix, MarinError, StoreError
-from marin.store.ends import Claim, Held, Watch, take, take_in_turn
-from marin.store.in_use import NOTHING, Needs, last_turn, take_turn
-from marin.store.layout import GC, GC_BATCH, MADE_BY, OWN, RECORD, action_name, claim_name, stamp_name
+from marin.errors import BadPrefix, StoreError
+from marin.store.ends import Claim, Held, How, Watch, end_attempt, take_in_turn
+from marin.store.in_use import last_turn, take_turn
+from marin.store.layout import GC, MADE_BY, OWN, RECORD, action_name, claim_name, stamp_name
 from marin.store.objects.errors import control_errors
 from marin.store.process import this_process
-from marin.store.record import Record
 from marin.store.store import Store
-from marin.upkeep.gc.garbage import Garbage
+from marin.upkeep.gc.garbage import Garbage, Key
 from marin.upkeep.gc.select import GcOptions, Selection, find_garbage
-from marin.upkeep.gc.survey import StoreSurvey, is_live
+from marin.upkeep.gc.survey import StoreSurvey
 
 RENEW_EVERY = 1.0  # seconds
-ANNOUNCE_EVERY = 5.0  # seconds: a run that waits for a part of the batch continues when that part is deleted
+TURN_SECONDS = 60.0  # of deleting; a longer turn keeps new runs waiting, a shorter one repeats the survey more often
 
 type Clock = Callable[[StoreSurvey], float]
 
@@ -70,20 +67,20 @@ def sweep(
     dead.
     Raises CorruptRecord, LeaseLost, and StoreError if another gc is running. Outputs not deleted by then are whole.
     """
-    turn = _take_turn(store, on_message, watch if watch is not None else Watch())
-    try:
-        turn.start_beating(lambda: None)
-
-        def by_the_store(survey: StoreSurvey) -> float:
-            """Return the time of our claim, which was renewed a moment ago."""
-            return survey.times[claim_name(turn.identity, turn.number)] or time.time()
-
-        return _Sweep(store, options, clock or by_the_store, turn, on_taken).run(on_selection)
-    finally:
-        with suppress(MarinError):
-            turn.renew()
-            store.objects.write(GC_BATCH, NOTHING.to_json())
-        turn.release()
+    result, watch = SweepResult(), watch if watch is not None else Watch()
+    waiting: set[Key] | None = None  # for another turn
+    while waiting is None or waiting:
+        turn = _take_turn(store, on_message, watch)
+        try:
+            turn.start_beating(lambda: None)
+            sweeping = _Sweep(store, turn, clock, on_taken, result)
+            found = find_garbage(sweeping.survey, options, sweeping.now)
+            if waiting is None:
+                on_selection(found)
+            waiting = sweeping.run([piece for piece in found.goes if waiting is None or piece.key in waiting])
+        finally:
+            turn.release()
+    return result
 
 
 def _take_turn(store: Store, on_message: Callable[[str], None], watch: Watch) -> Held:
@@ -115,59 +112,52 @@ def _passed(since: tuple[float, float]) -> float:
 
 
 class _Sweep:
-    def __init__(
-        self, store: Store, options: GcOptions, clock: Clock, turn: Held, on_taken: Callable[[Garbage], None]
-    ) -> None:
-        self.store, self.options, self.clock, self.turn, self.on_taken = store, options, clock, turn, on_taken
-        self.result = SweepResult()
-        self.lock = threading.Lock()
-        self.collected: dict[str, str] = {}  # why gc deleted the output of a step that has none, by identity
-        self.announced = self.renewed = _clocks()
+    """The deletions of one turn."""
 
-    def run(self, on_selection: Callable[[Selection], None]) -> SweepResult:
-        first = look(self.store, self.options, self.clock)
-        self._announce(first.goes)
-        self.survey = StoreSurvey(self.store)
-        self.collected |= self.survey.inventory.collected
-        self.now = self.clock(self.survey)
-        second = find_garbage(self.survey, self.options, self.now)
-        goes = _in_both(first.goes, second.goes)
-        self._announce(goes)
-        on_selection(replace(second, goes=goes))
-        waiting = {piece.key: piece for piece in goes}
+    def __init__(
+        self, store: Store, turn: Held, clock: Clock | None, on_taken: Callable[[Garbage], None], result: SweepResult
+    ) -> None:
+        self.store, self.turn, self.on_taken, self.result = store, turn, on_taken, result
+        self.renewed = _clocks()  # before the survey: a run takes the turn over from a gc that is suspended meanwhile
+        self.survey = StoreSurvey(store)
+        ours = claim_name(turn.identity, turn.number)  # written a moment ago
+        self.now = clock(self.survey) if clock is not None else self.survey.written(ours) or time.time()
+
+    def run(self, goes: list[Garbage]) -> set[Key]:
+        """Delete pieces for TURN_SECONDS, and at least one. Return the keys of the pieces that are left.
+
+        Outputs go before everything else: the end of an output also ends an open attempt at its step.
+        """
+        outputs, others = [piece for piece in goes if piece.records], [piece for piece in goes if not piece.records]
+        began, left = _clocks(), {piece.key for piece in goes}
 
         def take(piece: Garbage) -> None:
-            why = refused = None
-            try:
-                refused = self._refused(piece)
-                why = self._take(piece) if refused is None else None
-            except BadPrefix as error:
-                refused = str(error)
-            with self.lock:
-                if refused is not None:
-                    self.result.refused[piece.name] = refused
-                elif why is not None:
-                    self.result.left[piece.name] = why
-                else:
-                    self.result.gone.append(piece)
-                waiting.pop(piece.key)
-                if _passed(self.announced) > ANNOUNCE_EVERY:
-                    self._announce(waiting.values())
-                self.on_taken(piece)
+            if _passed(began) <= TURN_SECONDS or len(left) == len(goes):
+                left.discard(piece.key)
+                self._take(piece)
 
-        if self.store.directory.is_local:
-            for piece in goes:
-                take(piece)
+        for pieces in (outputs, others):
+            if self.store.directory.is_local:
+                for piece in pieces:
+                    take(piece)
+            else:
+                from marin.store.files.transfer import side_by_side
+
+                side_by_side(take, pieces)
+        return left
+
+    def _take(self, piece: Garbage) -> None:
+        try:
+            self._must_be_deletable(piece)
+            why = self._delete(piece)
+        except BadPrefix as error:
+            self.result.refused[piece.name] = str(error)
         else:
-            from marin.store.files.transfer import side_by_side
-
-            side_by_side(take, goes)
-        return self.result
-
-    def _announce(self, pieces: Iterable[Garbage]) -> None:
-        self.announced = _clocks()
-        self._renew()
-        self.store.objects.write(GC_BATCH, Needs.union(piece.needs for piece in pieces).to_json())
+            if why is not None:
+                self.result.left[piece.name] = why
+            else:
+                self.result.gone.append(piece)
+        self.on_taken(piece)
 
     def _renew(self) -> None:
         """Renew the turn to delete, at most every RENEW_EVERY seconds: a store accepts few writes of one object.
@@ -178,59 +168,45 @@ class _Sweep:
             self.turn.renew()
             self.renewed = _clocks()
 
-    def _take(self, piece: Garbage) -> str | None:
+    def _delete(self, piece: Garbage) -> str | None:
         """Delete a piece. Return why it stays; None if it is gone."""
-        fenced: list[Held] = []
-        outputs = {record.identity for record in piece.records}
-        try:
-            for identity in dict.fromkeys((*outputs, *piece.fenced)):
-                held = self._fence(identity)
-                if isinstance(held, Claim):
-                    return held.describe()
-                if isinstance(held, Record):
-                    return "rebuilt meanwhile" if identity in outputs else "committed meanwhile"
-                fenced.append(held)
-            self._renew()
-            # A store that refuses to delete says so here, while the output is there.
-            self.store.objects.remove([stamp_name(record.attempt) for record in piece.records])
-            why = f"collected by `marin gc` of {this_process().user} on {time.strftime('%Y-%m-%d')}: {piece.why}"
-            for held in fenced:
-                if held.identity in outputs:
-                    held.collect(why)
-                    self.collected[held.identity] = why
-            self._remove(piece)
-            return None
-        finally:
-            for held in fenced:
-                before = self.collected.get(held.identity) if held.identity not in outputs else None
-                if before is not None:  # plans show the last end of a step without an output
-                    with suppress(MarinError):
-                        held.collect(before)
-                held.release()
+        self._renew()
+        # A store that refuses to delete says so here, while the output is there.
+        self.store.objects.remove([stamp_name(record.attempt) for record in piece.records])
+        why = f"collected by `marin gc` of {this_process().user} on {time.strftime('%Y-%m-%d')}: {piece.why}"
+        for record in piece.records:
+            if not self._end(record.identity, How.COLLECTED, why):
+                return "rebuilt meanwhile"
+        for identity in piece.fenced:
+            before = self.survey.inventory.collected.get(
+                identity
+            )  # plans show the last end of a step without an output
+            how, why = (How.TAKEN_OVER, "`marin gc` deleted its files") if before is None else (How.COLLECTED, before)
+            if not self._end(identity, how, why) and self.store.record(identity, self._last(identity)) is not None:
+                return "committed meanwhile"
+        self._remove(piece)
+        return None
 
-    def _fence(self, identity: str) -> Held | Claim | Record:
-        """Claim the next attempt, so that no earlier holder can commit; or return a live holder's claim or a record."""
-        known = self.survey.claims.get(identity)
-        written = self.survey.times[claim_name(identity, known.number)] if known is not None else 0.0
+    def _end(self, identity: str, how: How, why: str) -> bool:
+        """End the next attempt at a step, so that no earlier holder can commit. Return False if it has ended."""
+        number = self._last(identity) + 1
+        return end_attempt(self.store.objects, identity, number, how, f"{GC}/{identity}.{number:04d}", why)
 
-        def is_dead(claim: Claim) -> bool:
-            return claim.holder.is_gone() or (claim == known and not is_live(claim.holder, written, self.now))
+    def _last(self, identity: str) -> int:
+        return self.survey.inventory.last.get(identity, 0)
 
-        after = self.survey.inventory.last.get(identity, 0)
-        return take(self.store.objects, identity, lambda number: f"{GC}/{identity}.{number:04d}", is_dead, after)
-
-    def _refused(self, piece: Garbage) -> str | None:
-        """Return why a piece cannot be deleted, or None. On a shared disk its files may be another user's.
+    def _must_be_deletable(self, piece: Garbage) -> None:
+        """Raise BadPrefix if a piece cannot be deleted. On a shared disk its files may be another user's.
 
         A record must not go if its files cannot.
         """
         if not self.store.directory.is_local:
-            return None
+            return
         folders = [(self.store.directory / folder).path for folder in piece.folders]
         every = [place for folder in folders for place in (folder.parent, folder, folder / OWN)]
-        places = [place for place in every if place.exists()]
-        denied = next((place for place in places if not os.access(place, os.W_OK)), None)
-        return None if denied is None else f"you may not delete in {denied}"
+        denied = next((place for place in every if place.exists() and not os.access(place, os.W_OK)), None)
+        if denied is not None:
+            raise BadPrefix(f"you may not delete in {denied}")
 
     def _remove(self, piece: Garbage) -> None:
         objects = self.store.objects
@@ -241,14 +217,3 @@ class _Sweep:
             with control_errors(Path(self.store.prefix) / folder):
                 (self.store.directory / folder).remove()
         objects.remove(piece.objects)
-
-
-def _in_both(announced: list[Garbage], found: list[Garbage]) -> list[Garbage]:
-    """Return the announced pieces that may still go."""
-    first = {piece.key: piece for piece in announced}
-    both: list[Garbage] = []
-    for piece in found:
-        before = first.get(piece.key)
-        if before is not None and set(piece.code) <= set(before.code) and piece.identities == before.identities:
-            both.append(piece)
-    return both

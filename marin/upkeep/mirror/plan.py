@@ -40,15 +40,19 @@ class Mirroring:
         every = {record.identity for record in (*self.todo, *self.there)}
         return sum(record.bytes for record in self.todo if record.alias_of not in every)
 
-    def waves(self) -> Iterator[list[Record]]:
-        """Yield the outputs to copy in groups. A group needs only outputs of the groups before it."""
-        todo = {record.identity: record for record in self.todo}
-        graph = {record.identity: {record.alias_of, *(each.identity for each in record.inputs)} for record in self.todo}
-        sorter = TopologicalSorter({identity: before & todo.keys() for identity, before in graph.items()})
-        sorter.prepare()
-        while ready := sorter.get_ready():
-            yield [todo[identity] for identity in ready]
-            sorter.done(*ready)
+
+def waves(records: Iterable[Record]) -> Iterator[list[Record]]:
+    """Yield the outputs in groups. A group needs only outputs of the groups before it."""
+    every = {record.identity: record for record in records}
+    graph = {
+        identity: [each for each in (record.alias_of, *(read.identity for read in record.inputs)) if each in every]
+        for identity, record in every.items()
+    }
+    sorter = TopologicalSorter(graph)
+    sorter.prepare()
+    while ready := sorter.get_ready():
+        yield [every[identity] for identity in ready]
+        sorter.done(*ready)
 
 
 def plan_mirroring(source: Store, target: Store, names: Iterable[str], *, with_inputs: bool = False) -> Mirroring:
@@ -88,27 +92,25 @@ def _inputs_first(lineage: Lineage, ends: list[Record], notes: list[str], *, wit
 
     An alias adds the output whose bytes it shares, if that output still has the same bytes.
     """
-    wanted = {record.identity: record for record in ends}
-    graph: dict[str, list[str]] = {}
+    wanted: dict[str, Record] = {}
     pending = list(ends)
     while pending:
         record = pending.pop()
-        if record.identity in graph:
+        if record.identity in wanted:
             continue
+        wanted[record.identity] = record
         original = lineage.current.get(record.alias_of)
-        before = [original] if original is not None and original.root == record.root else []
-        for each in record.inputs:
+        if original is not None and original.root == record.root:
+            pending.append(original)
+        for each in record.inputs if with_inputs else ():
             now = lineage.current.get(each.identity)
-            if now is not None and now.root == each.root and (with_inputs or now.identity in wanted):
-                before.append(now)
-            elif with_inputs:
+            if now is not None and now.root == each.root:
+                pending.append(now)
+            else:
                 why = "its record is gone" if now is None else "it was rebuilt since, with other bytes"
                 notes.append(f"{each.name}, an input of {record.name}, is not mirrored: {why}")
-        graph[record.identity] = [each.identity for each in before]
-        wanted |= {each.identity: each for each in before}
-        pending += before
     notes[:] = dict.fromkeys(notes)
-    return [wanted[identity] for identity in TopologicalSorter(graph).static_order()]
+    return [record for wave in waves(wanted.values()) for record in wave]
 
 
 def _must_be_trusted(source: Store, target: Store, lineage: Lineage, records: list[Record]) -> None:

@@ -1,12 +1,17 @@
-"""Files below a local folder, without the store's own, and stamps that show whether a file was written to."""
+"""Files below a local folder, without the store's own: stamps that show whether a file was written to, and refusals.
+
+An output holds regular files. A link may lead to other bytes tomorrow, and a folder behind a link would be missing from
+the manifest. Opening a named pipe waits for ever.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
+from marin.errors import NotAFile
 from marin.store.layout import OWN as OWN_FOLDER
 
 OWN = f"{OWN_FOLDER}/"  # the store's own files, in every output
@@ -56,7 +61,7 @@ def _file_stamp(status: os.stat_result) -> FileStamp:
 def files_below(root: str) -> list[tuple[str, os.DirEntry[str]]]:
     """Return the files and the links to files below, without the store's own. A missing folder is empty.
 
-    ``marin.store.files.regular`` finds entries of other kinds. Raises OSError for a folder that cannot be listed.
+    ``not_files`` finds entries of other kinds. Raises OSError for a folder that cannot be listed.
     """
     try:
         return [(name, entry) for name, entry in entries_below(root) if _is_file(entry)]
@@ -76,6 +81,35 @@ def _status(entry: os.DirEntry[str]) -> os.stat_result:
         return entry.stat()
     except OSError:
         return entry.stat(follow_symlinks=False)
+
+
+def must_hold_files(url: str, called: str = "", links: Collection[str] = ()) -> None:
+    """Raise NotAFile if a directory holds an entry that an output cannot hold.
+
+    url: of the directory. called: the directory's name for people. links: as for ``not_files``.
+    """
+    for name, why in not_files(url, links):
+        raise NotAFile(f"{called or url}/{name} is {why}")
+
+
+def not_files(url: str, links: Collection[str] = ()) -> Iterator[tuple[str, str]]:
+    """Yield (name, what it is and what to do) for each entry that is no regular file. Opens nothing.
+
+    links: names that may be links to files. marin before December 2026 committed links.
+    """
+    if "://" in url:
+        return
+    try:
+        for name, entry in entries_below(url):
+            if entry.is_file(follow_symlinks=False) or (name in links and _is_file(entry)):
+                continue
+            if entry.is_symlink():
+                yield name, f"a link to {os.readlink(entry.path)}; copy the file or remove the link"
+            else:
+                yield name, "a pipe, a socket or a device, not a file; remove it"
+    except FileNotFoundError as error:
+        if error.filename != url:
+            raise
 
 
 def entries_below(folder: str, below: str = "") -> Iterator[tuple[str, os.DirEntry[str]]]:
