@@ -60,7 +60,6 @@ def pytest_configure(config: pytest.Config) -> None:
     """
     os.environ.setdefault("XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false")
     os.environ.setdefault("RAY_worker_niceness", "0")  # Ray's own 15 starves its workers beside other tests
-    os.environ.setdefault("RAY_raylet_start_wait_time_s", "300")  # Ray's own 30 is short beside other tests
     if not hasattr(config, "workerinput"):
         folder = Path(tempfile.gettempdir(), f"marin-tests-{os.getuid()}")
         folder.mkdir(exist_ok=True)
