@@ -142,8 +142,9 @@ def test_a_long_log_is_kept_in_parts_and_not_written_over_and_over(server: Store
     server.obey()
     objects.append("log.txt", b"the end\n")
     objects.flush("log.txt")
-    written = [name for operation, name, status in server.calls() if operation is Operation.WRITE and status == 200]
-    assert len(written) == 1  # and one is refused: the process that goes on does not know that there is a log
+    answers = [status for operation, _, status in server.calls() if operation is Operation.WRITE]
+    assert answers.count(200) == 1
+    assert len(answers) <= 2  # a flushed log is forgotten, so the next line may first find that the log exists
     assert open_objects(remote_prefix).read_log("log.txt", len(whole)) == b"the end\n"
 
 

@@ -45,7 +45,7 @@ class Proxy:
 
 @dataclass(frozen=True, kw_only=True)
 class Search:
-    """What is sought. natural, bounds: by source. objective: weights by metric. penalty: see ``Goal``. least: smaller
+    """A mixture search. natural, bounds: by source. objective: weights by metric. penalty: see ``Goal``. least: smaller
     shares are 0."""
 
     natural: Shares
