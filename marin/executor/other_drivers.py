@@ -12,7 +12,7 @@ from marin.plan.decision import OnDrift
 from marin.plan.facts import compare
 from marin.plan.plan import Plan
 from marin.steps.step import ExecutorStep
-from marin.store.ends import LOOK_SECONDS
+from marin.store.ends import look_seconds
 from marin.store.layout import REVOCATIONS
 from marin.store.record import Record
 from marin.store.revocation import Revocations, revoked
@@ -21,7 +21,7 @@ from marin.store.trust import TrustChecker
 
 
 class RevocationWatch:
-    """Lists the revocations at most once in LOOK_SECONDS, and reads them when there are new ones.
+    """Lists the revocations at most once in ``look_seconds``, and reads them when there are new ones.
 
     records: known already, by identity.
     """
@@ -38,7 +38,7 @@ class RevocationWatch:
         """Return why these bytes must not be used now; "" if they may be. Raises StoreError."""
         now = self._clock()
         if now >= self._next_look:
-            self._next_look = now + LOOK_SECONDS
+            self._next_look = now + look_seconds(self._store.objects)
             names = frozenset(self._store.objects.list(REVOCATIONS))
             if names != self._names:
                 self._trust = TrustChecker(self._store, self._records, revoked(self._store))

@@ -12,11 +12,10 @@ from rich.text import Text
 
 from marin.errors import MarinError
 from marin.executor.run_results import Event, StepResult
-from marin.store.ends import read_claims
+from marin.store.ends import look_seconds, read_claims
 from marin.store.layout import LOG
 from marin.store.store import Store
 
-LOOK_SECONDS, REMOTE_SECONDS = 0.5, 2.0
 STYLES = ("cyan", "magenta", "blue", "green", "yellow")
 
 
@@ -60,8 +59,7 @@ class LogStream:
             self._read(tail, result.log or tail.log)
 
     def _watch(self) -> None:
-        seconds = REMOTE_SECONDS if self._store.objects.is_remote else LOOK_SECONDS
-        while not self._over.wait(seconds):
+        while not self._over.wait(look_seconds(self._store.objects)):
             for identity, tail in list(self._tails.items()):
                 with suppress(MarinError, OSError):  # the next look may succeed
                     claim = read_claims(self._store.objects, {identity: tail.after}).get(identity)

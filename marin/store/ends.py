@@ -37,7 +37,7 @@ from marin.store.record import Record, parse_record
 logger = logging.getLogger(__name__)
 EXPIRY = 60.0  # seconds without a beat, by the clock of the process that waits
 BEAT_EVERY = 2.0  # seconds
-LOOK_SECONDS = 0.5  # between looks at an attempt of another process
+LOOK_SECONDS, REMOTE_LOOK_SECONDS = 0.5, 2.0  # between looks at what other processes do; a remote one costs requests
 
 
 class How(StrEnum):
@@ -319,6 +319,11 @@ def end_attempt(objects: Objects, identity: str, number: int, how: How, attempt:
     """
     objects.create(claim_name(identity, number), b"")  # ``take`` relies on it: an attempt that has an end has a claim
     return objects.create(end_name(identity, number), _ended(how, attempt, why), lasting=how is How.COLLECTED)
+
+
+def look_seconds(objects: Objects) -> float:
+    """Return the time between two looks at the work of other processes on a store."""
+    return REMOTE_LOOK_SECONDS if objects.is_remote else LOOK_SECONDS
 
 
 def take_in_turn[T](attempt: Callable[[], T | Claim], waiting: Callable[[Claim], None]) -> T:

@@ -46,7 +46,7 @@ def test_a_run_under_way_builds_on_nothing_that_is_revoked_meanwhile(tmp_path: P
     gate = tmp_path / "gate"
     source = GATED.replace("def build(", BOTH).replace("class Say", f"GATE = {str(gate)!r}\n\n\nclass Say", 1)
     looks_each_time = (
-        "import marin.executor.other_drivers\nmarin.executor.other_drivers.LOOK_SECONDS = 0.0\nif __name__"
+        "import marin.store.ends\nmarin.store.ends.LOOK_SECONDS = 0.0\nif __name__"
     )
     project = Project(tmp_path / "project", source.replace("if __name__", looks_each_time))
     marin = Command(project)

@@ -34,13 +34,13 @@ from marin.fingerprint.observation.observation import Observation, Scope
 from marin.fingerprint.observation.start import remember_start
 from marin.fingerprint.of_step import executed
 from marin.steps.step import ExecutorStep
-from marin.store.ends import LOOK_SECONDS, Claim, read_claims
+from marin.store.ends import Claim, look_seconds, read_claims
 from marin.store.store import open_store
 
 CRASH_RETRIES = 3
 MAP_RETRIES = 2  # of an item whose worker died
 WAITING = 4096  # items of one map that Ray knows at a time
-LOOK_AT, REMOTE_LOOK_SECONDS = 64, 2.0  # claims at a time, and seconds between looks if each look costs a request
+LOOK_AT = 64  # claims at a time
 STOP_SECONDS = 5.0  # for steps to react to the signal to stop
 SAVE_SECONDS = 20.0  # for trainings to save; a cluster commonly gives a process 30 after SIGTERM
 
@@ -170,7 +170,7 @@ class RayBackend:
         if not looked_at:
             return
         objects = open_store(looked_at[0].prefix).objects
-        self.next_look = time.monotonic() + (REMOTE_LOOK_SECONDS if objects.is_remote else LOOK_SECONDS)
+        self.next_look = time.monotonic() + look_seconds(objects)
         claims = _claims(looked_at)
         for job in looked_at:
             claim = claims.get(job.step.identity)
