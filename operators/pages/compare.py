@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
+from itertools import groupby
 from typing import Any
 
 from marin.evaluation.metric_names import in_words, legend
@@ -65,22 +66,26 @@ def _answer(report: dict[str, Any], one_seed: bool) -> str:
     """Return in words each arm's distance from the baseline on deciding metrics, and whether it is conclusive."""
     rows = _judged(report)
     arms = _arms(report)
-    parts = [_told(row, arm, report["baseline"]) for row in rows[:NAMED] for arm in arms]
+    named = [(row, arm) for row in rows[:NAMED] for arm in arms]
+    parts = [
+        "; on ".join(_told(row, arm, report["baseline"]) for row, arm in alike)
+        + f", where {'more' if more_wanted else 'less'} is better"
+        for more_wanted, alike in groupby(named, lambda pair: bool(pair[0]["higher_is_better"]))
+    ]
     more = f"; and {len(rows) - NAMED} more" if len(rows) > NAMED else ""
     verdict = "Not conclusive with one seed an arm: on " if one_seed else "On "
     return f"{verdict}{'; on '.join(parts)}{more}."
 
 
 def _told(row: Found, arm: str, baseline: str) -> str:
-    """ "math text mantis is 0.534 bits/byte below bison [−0.569, −0.499], where less is better" """
+    """ "math text mantis is 0.534 bits/byte below bison [−0.569, −0.499]" """
     found, unit = row["differences"][arm], row["unit"]
     scale, digits = (100.0, 1) if unit == "share" else (1.0, 3)
     value, low, high = (scale * found[name] for name in ("value", "low", "high"))
     far = f"{fixed(abs(value), digits)} {'points' if unit == 'share' else unit} {'above' if value > 0 else 'below'}"
-    wanted = "more" if row["higher_is_better"] else "less"
     return (
         f"{in_words(row['metric'])}{'*' if found['contaminated'] else ''} {arm} is {far} {baseline} "
-        f"[{signed(low, digits)}, {signed(high, digits)}], where {wanted} is better"
+        f"[{signed(low, digits)}, {signed(high, digits)}]"
     )
 
 
