@@ -43,7 +43,7 @@ def command(
     sizes_only: bool = flag("--sizes-only", "Compare names and sizes only, without reading a byte."),
     every_byte: bool = flag("--every-byte", "Compare every byte, also where the store keeps checksums."),
     days: int = option(
-        "--days", "For how many days a check of an output's bytes counts.", type=click.IntRange(min=1), default=30
+        "--days", "Count a check of an output's bytes for N days.", type=click.IntRange(min=1), default=30
     ),
     options: ExperimentOptions = all_of(ExperimentOptions),
     as_json: bool = JSON,
