@@ -116,7 +116,7 @@ def command(
         type=Parsed("METRIC=LOSS", parse_guard),
     ),
     shortest: float | None = option(
-        "--shortest", "Refuse runs with fewer tokens a parameter than this.  [default: 0.25]", type=click.FloatRange(min=0)
+        "--shortest", "Refuse runs with fewer tokens a parameter.  [default: 0.25]", type=click.FloatRange(min=0)
     ),
     max_epochs: float | None = option(
         "--max-epochs",
