@@ -47,6 +47,7 @@ MarinError
 │   ├── RevokedBytes         a step produced the revoked bytes again
 │   ├── NonFiniteLoss        a loss, gradient, update or weight became NaN or infinite
 │   ├── NothingScored        an evaluation scored no item
+│   ├── NothingLearned       a classifier tells good text from bad text hardly better than chance
 │   ├── BadBatches           something is wrong with the batches of a training
 │   └── ControlMissed        a search did not find the item planted as its control
 ├── NoCluster                Ray did not start here, or the named cluster does not answer

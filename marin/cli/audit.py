@@ -226,7 +226,7 @@ def _print_compared(console: Console, compared: Compared, store: Store) -> None:
     if any(damage.made_from_it for damage in compared.wrong.values()):
         say(
             console,
-            "an output that was made from damage is right if its step compared every byte of its inputs, as steps do "
-            "by default, or ran before the damage. Rebuild the others too; if they get other bytes, marin also "
+            "you can trust an output that was built from a damaged one if its step ran before the damage, or compared "
+            "every byte of its inputs (the default). Rebuild the other outputs too; if their bytes change, marin also "
             "rebuilds their readers. If an output cannot be rebuilt: `marin revoke STEP --because REASON`",
         )

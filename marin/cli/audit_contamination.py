@@ -191,7 +191,8 @@ def _print_untold(console: Console, found: Contamination, not_made: list[str]) -
 
 def _conclusion(found: Contamination, every: int, not_made: list[str]) -> tuple[str, str]:
     if found.contaminated:
-        return "\ndeclare contaminated text bad, with everything built from it: `marin revoke STEP`", "red"
+        way_on = "`marin revoke STEP --because REASON`"
+        return f"\ndeclare contaminated text bad, with everything built from it: {way_on}", "red"
     if found.untold or not_made:
         return "\nno item was found, but not everything could be looked through", "yellow"
     rest = f"; {every - 1} shards in {every} were not looked at" if every > 1 else ""

@@ -73,9 +73,10 @@ def up(
             say(console, "starting Ray on this machine: seconds, or a minute if the machine is busy", "dim")
             kept = keep_cluster(cpus, dashboard_port)
         else:
-            say(console, "it runs already", "dim")
+            say(console, "the cluster of an earlier `marin cluster up` still runs", "dim")
     say(console, f"Ray cluster at {kept.address}", "bold")
-    say(console, f"Ray dashboard: {kept.dashboard} · it wants the token that Ray is configured for")
+    way_in = f"it asks for a token; {marin('cluster', 'dashboard')} tells how to print the token"
+    say(console, f"Ray dashboard: {kept.dashboard} · {way_in}")
     say(console, f"submit to it: {marin('submit', 'EXPERIMENT')}", "dim")
     say(console, f"end it:       {marin('cluster', 'down')}", "dim")
     return Exit.OK
@@ -101,7 +102,7 @@ def down(
             return Exit.OK
         died = kept.process.is_gone()
         if not died:
-            say(console, "ending it: running steps have some seconds to stop", "dim")
+            say(console, "ending the Ray cluster: running steps have some seconds to stop", "dim")
         end_cluster(kept)
     say(console, f"the Ray cluster at {kept.address} had died" if died else f"ended the Ray cluster at {kept.address}")
     return Exit.OK

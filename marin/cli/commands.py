@@ -50,11 +50,11 @@ COMMANDS: dict[str, dict[str, str]] = {
     "Clusters": {
         "submit": "Run an experiment on a cluster, with its driver, and print the driver's output.",
         "cluster up": "Start a Ray cluster on this machine and keep it, or start one that a file defines.",
-        "cluster down": "End that cluster.",
-        "cluster status": "List its nodes with their resources, and the steps that run or wait there.",
-        "cluster jobs": "List the drivers that were submitted to it.",
+        "cluster down": "End the cluster that `marin cluster up` started, or that a file defines.",
+        "cluster status": "List a cluster's nodes with their resources, and the steps that run or wait there.",
+        "cluster jobs": "List the drivers that were submitted to a cluster.",
         "cluster logs": "Print the output of a submitted driver.",
-        "cluster dashboard": "Print the address of its dashboard for a browser.",
+        "cluster dashboard": "Print the address of a cluster's dashboard for a browser.",
     },
     "This tool": {
         "completion": "Print the script for Tab in bash, zsh and fish, and how to install it.",

@@ -65,7 +65,7 @@ def command(
         type=click.FloatRange(min=0),
         default=OLDER_THAN,
     ),
-    at_once: bool = flag("--now", "Wait for no days; work in progress goes only with --only work."),
+    at_once: bool = flag("--now", "Take garbage of any age; work in progress only together with --only work."),
     delete: bool = flag("--delete", "Delete, after listing everything."),
     every: bool = flag("--every", "List every piece, not only the largest."),
     even_if_read: bool = flag(
@@ -129,7 +129,7 @@ def _take_named(
             way_on = f" ({readers}); --even-if-read" if reason is KeepReason.READ else ""
             say(open_console(), f"stays: {record.name}: {reason}{way_on}", "yellow")
         elif readers:
-            say(open_console(), f"was made from {record.name} and stays: {readers}", "yellow")
+            say(open_console(), f"stays, although built from {record.name}: {readers}", "yellow")
     return code or (Exit.EXPERIMENT if found.named else Exit.OK)
 
 
@@ -144,7 +144,7 @@ def _take_away(store: Store, options: GcOptions, *, delete: bool, every: bool, a
             _print(console, found, store.prefix, every=every)
             if found.goes:
                 again = marin(str(click.get_current_context().info_name), *sys.argv[2:], "--delete")
-                say(console, f"nothing was deleted; to do it: {again}")
+                say(console, f"nothing was deleted; to delete: {again}")
         return Exit.OK, found
     selections: list[Selection] = []
     with ExitStack() as stack:
@@ -199,7 +199,7 @@ def _print(console: Console, found: Selection, prefix: str, *, every: bool) -> N
             say(console, f"  and {len(pieces) - len(shown)} more; --every lists them")
         console.print()
     for directory in found.unknown:
-        line = f"stays: {directory} belongs to a step that was never begun here; delete it by hand if you know it"
+        line = f"stays: {directory}: no run began this step here; if nobody needs the folder, delete it by hand"
         say(console, line, "yellow")
     say(console, f"stays: {counted(sum(found.stays.values()), 'output')}, {write_bytes(found.bytes)}")
     reasons = [[f"  {count}", reason] for reason, count in found.stays.most_common()]

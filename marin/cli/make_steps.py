@@ -66,9 +66,9 @@ def make_steps(
             if (folder := folders.get(each.step.identity)) is not None:
                 name = each.step.name
                 raise BadField(
-                    f"{folder} has changed since {name} was read from it, or marin's code that reads it has. Nothing "
-                    f"was started. Use the stored weights by their name, {name}, or delete them first: "
-                    f"marin gc --only named {name}"
+                    f"{folder} has changed since {name} was read from it, or marin's code for reading models has. "
+                    f"Nothing was started. Use the stored weights by their name, {name}, or delete them and run again: "
+                    f"marin gc {name} --delete"
                 )
     if plan.having(Action.RUN, Action.RECHECK):
         results = steps(GivenModel.declared)

@@ -194,7 +194,7 @@ def _named(given: Sequence[str], text_field: str, taken: set[str], owner: str) -
         names = (f"{called}-{number}" if number > 1 else called for number in count(1))
         name = next(free for free in names if not any(f"{op}/{free}" in taken for op in STAGES))
         if name != called:
-            click.echo(f"candidate {called} is called {name}: {owner} has steps with the label {called}")
+            click.echo(f"candidate {called} gets the name {name}, because {owner} has steps with the label {called}")
         if name in found:
             raise BadField(f"two candidates are called {name}; rename one folder, or put both into one")
         found[name] = code

@@ -75,7 +75,7 @@ def command(
         console = open_console()
         _print(console, entry, groups, back=back, dry_run=dry_run)
         for page in pages:
-            say(console, f"{'no longer' if back else 'now'} says so: {page}", "dim")
+            say(console, f"this page {'no longer shows' if back else 'now shows'} the revocation: {page}", "dim")
     for text in lineage.unreadable:
         click.echo(f"incomplete: {text}", err=True)
     return Exit.OK

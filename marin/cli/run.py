@@ -37,7 +37,7 @@ def run_experiment(build: Build, source: Path, options: RunOptions, backend: Bac
     backend: runs the steps instead of the backend that the options name.
     """
     if options.track and find_spec(options.track) is None:
-        raise MissingDependency(f"--track {options.track} needs it: pip install 'marin[track]'")
+        raise MissingDependency(f"--track: {options.track} is not installed: pip install 'marin[track]'")
     console = open_console()
     with paused():
         experiment = options.built(build, source)

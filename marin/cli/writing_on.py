@@ -138,8 +138,8 @@ def _written(
     for prompt, text in zip(prompts, options.prompts, strict=True):
         if len(prompt) + most > facts.model.seq_len:
             raise BadField(
-                f"the prompt {text[:40]!r} has {len(prompt)} tokens, including the one before; {most} more do not fit "
-                f"into the model's {facts.model.seq_len}; shorten it, or give fewer --tokens"
+                f"the prompt {text[:40]!r} has {len(prompt)} tokens with the token before it, and {most} more do not "
+                f"fit into the model's sequences of {facts.model.seq_len}; shorten the prompt, or give fewer --tokens"
             )
     model = load_model(directory, eos=tokenizer.eos)
     made = model.generate(prompts, most, tokenizer.eos, lambda _: False, temperature=temperature, seed=seed)

@@ -78,7 +78,7 @@ class RemoteArray:
             if len(content) != (stop - start) * size:
                 raise TruncatedShard(
                     f"{self.url}: {len(content)} bytes from byte {self._begin + start * size} on, wanted "
-                    f"{(stop - start) * size}; the file was cut short or replaced. Check it with `marin verify`"
+                    f"{(stop - start) * size}; the file was cut short or replaced. `marin audit --bytes` checks it"
                 )
             found.append(np.frombuffer(content, self.dtype))
         return found

@@ -168,7 +168,8 @@ def commit_mirrored(store: Store, held: Held, record: Record, entries: Iterable[
     """Make a verified copy the committed output here. entries: its manifest; none for an alias. Raises LeaseLost."""
     if (revocation := revoked_bytes(store, record.root, record.content)) is not None:
         raise RevokedBytes(
-            f"{record.name} holds the very bytes that were {revocation.describe()}. They are not committed"
+            f"{record.name} holds the very bytes that were {revocation.describe()}. marin did not mirror them; if the "
+            "revocation was a mistake: `marin revoke STEP --withdraw --because REASON`"
         )
     if record.alias_of:
         return held.commit(record.to_bytes())

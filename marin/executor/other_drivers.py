@@ -61,7 +61,10 @@ def accept_or_raise(
     inputs: the inputs that this driver would use, by identity. Raises Revoked, and Drift if nobody said what to do.
     """
     if untrusted := watch.untrusted(record):
-        raise Revoked(f"{record.provenance.who} made it meanwhile, and it must not be used: {untrusted}")
+        raise Revoked(
+            f"{record.provenance.who} made this step meanwhile, but the output {record.attempt} was {untrusted}; run "
+            "again: the plan shows the ways on"
+        )
     today, roots = plan.today[step], {identity: read.root for identity, read in inputs.items()}
     today.present.digests.forget()  # the other driver read files after this driver looked
     drift = compare(plan.store, step, record.made_by, today, roots).drift
@@ -71,9 +74,9 @@ def accept_or_raise(
         return False
     if plan.on_drift is OnDrift.STOP:
         raise Drift(
-            f"another driver made it meanwhile ({record.provenance.who}@{record.provenance.host}, {record.attempt}), "
-            f"but differently from this one: {'; '.join(drift)}. Its output stands; to choose, run again with a raised "
-            "version, --on-drift rebuild, or --on-drift accept --because REASON"
+            f"another driver made this step meanwhile ({record.provenance.who}@{record.provenance.host}, "
+            f"{record.attempt}), with other code or data than this run: {'; '.join(drift)}. The other output stays. "
+            "Run again with a raised version, --on-drift rebuild, or --on-drift accept --because REASON"
         )
     plan.store.acceptances.add(step.identity, new_acceptance(today, roots, record.observed, plan.because, drift))
     return True

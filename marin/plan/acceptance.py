@@ -36,8 +36,8 @@ def accept_named(plan: Plan, steps: Iterable[ExecutorStep[Any]], because: str) -
     for decision in stopped:
         if decision.trust is Trust.REVOKED:
             raise Revoked(
-                f"{decision.step.name}: {decision.reason}. A revocation is not drift: make the output again, build on "
-                "the replacement, or `marin revoke --withdraw --because REASON`"
+                f"{decision.step.name}: {decision.reason}. A revocation is not drift: rebuild the output, build on its "
+                "replacement, or take the revocation back: `marin revoke STEP --withdraw --because REASON`"
             )
         if not decision.drift:
             raise CorruptRecord(f"{decision.step.name}: {decision.reason}. This is damage, not drift")

@@ -211,8 +211,8 @@ def _decide_deleted(stop: Decision, record: Record, notes: tuple[str, ...]) -> D
         )
         reason = f"the pinned output {record.attempt} was deleted: {way}"
     elif record.mirrored:
-        way = f"copy {record.mirrored[-1].origin} there, or make it here with --rebuild {record.name}"
-        reason = f"the output {record.attempt} was deleted; it was mirrored: {way}"
+        way = f"copy {record.mirrored[-1].origin} back into that folder, or rebuild it with --rebuild {record.name}"
+        reason = f"the mirrored output {record.attempt} was deleted: {way}"
     return replace(stop, reason=reason, trust=Trust.INCOMPLETE, notes=notes)
 
 

@@ -49,7 +49,7 @@ def changes(
     training = step.producer.dependencies if step.producer is not None else ()
     names = {read.identity: read.name for read in (*step.dependencies, *training)}
     return found + [
-        f"input {names[each]} is now {inputs[each][:12]}, was {root[:12]} (it was made again since)"
+        f"input {names[each]} is now {inputs[each][:12]}, was {root[:12]} (rebuilt since)"
         for each, root in again.items()
     ]
 
@@ -90,7 +90,8 @@ def code_changes(store: Store, then: str, now: CodeFingerprint) -> list[str]:
         if change.kind == "changed":
             lines.append(f"{change.name} changed ({(change.old or '')[:8]} → {(change.new or '')[:8]})")
         elif change.kind == "removed" and "/" in change.name:
-            lines.append(f"{change.name} counted by its place beside the code; now files count that run() opens")
+            why = "an earlier marin counted files beside the code; today it counts the files that run() opens"
+            lines.append(f"{change.name} no longer counts: {why}")
         elif change.kind in ("added", "removed"):
             lines.append(f"{change.name} is {'now used' if change.kind == 'added' else 'no longer used'}")
     return lines

@@ -194,7 +194,7 @@ def _read_again(store: Store, record: Record) -> FilesState:
     if wrong:
         return FilesState(wrong=f"changed in place: {'; '.join(wrong[:3])}; {store.remedy(record)}")
     touched = (
-        "its files were touched or copied; every byte was read again and is right (`marin audit --bytes` notes so)"
+        "its files were touched or copied; marin read every byte again: no damage (`marin audit --bytes` records this)"
     )
     return FilesState(notes=(touched,))
 

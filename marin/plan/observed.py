@@ -242,7 +242,7 @@ def differences(then: Observed, now: Observed) -> list[str]:
         how = "is there now" if old == ABSENT else "is gone" if new == ABSENT else "changed"
         lines.append(f"{name} {how}, which run() {'looked for' if old == ABSENT else 'read'}")
     for name, old, new in _unequal(then.trees, now.trees):
-        lines.append(f"{name}{os.sep} changed ({old[:-16]} → {new[:-16]}), of which run() read very many")
+        lines.append(f"{name}{os.sep} changed ({old[:-16]} → {new[:-16]}); run() read very many files in it")
     for name, old, new in _unequal(then.folders, now.folders):
         counts = (old.partition(" ")[0] or "no", new.partition(" ")[0] or "no")
         how = "has other names" if counts[0] == counts[1] else f"has {counts[1]} names, had {counts[0]}"
@@ -261,11 +261,11 @@ def unseen(held: Observed, code: CodeFingerprint) -> list[str]:
     """Return notes about reads that marin could not observe while the step ran, or never can."""
     notes: list[str] = []
     if held.programs:
-        notes.append(f"{UNSEEN}what other programs read that it starts ({listed(held.programs, NAMED)})")
+        notes.append(f"{UNSEEN}files that are read by programs that the step starts ({listed(held.programs, NAMED)})")
     if ANYTHING in code.environment:
-        notes.append(f"{UNSEEN}environment variables whose names its code puts together as it runs")
+        notes.append(f"{UNSEEN}environment variables whose names the step's code computes")
     if code.readers:
-        notes.append(f"{UNSEEN}files outside of the store that it opens by {', '.join(sorted(code.readers))}")
+        notes.append(f"{UNSEEN}files outside of the store that the step opens by {', '.join(sorted(code.readers))}")
     return notes
 
 

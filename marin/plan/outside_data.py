@@ -37,8 +37,8 @@ def outside_of(step: ExecutorStep[Any]) -> dict[str, str]:
     except Exception as error:
         why = str(error).strip() or type(error).__name__
         raise InputError(
-            f"{step.name}: the data outside that it reads cannot be looked at: {why}. Check that the data is there and "
-            "that this machine may read it"
+            f"{step.name}: marin cannot examine the step's outside data: {why}. Check that the data exists and that "
+            "this machine may read it"
         ) from error
 
 

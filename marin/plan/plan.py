@@ -82,9 +82,9 @@ def _about_revoked(stopped: list[Decision]) -> str:
         [
             *lines,
             "Nothing was started. Ways on:",
-            "  raise the version of the operator that made it, or build on the replacement",
+            "  raise the version of the operator that made the revoked output, or build on its replacement",
             "  --rebuild STEP     rebuild the revoked output in place, and then its readers",
-            "  marin revoke --withdraw --because REASON   if the revocation was a mistake",
+            "  marin revoke STEP --withdraw --because REASON   if the revocation was a mistake",
         ]
     )
 

@@ -128,7 +128,7 @@ def print_closing(console: Console, run: Run) -> None:
         _say(
             console,
             Status.SKIPPED,
-            f": {len(skipped)} step(s) that need a failed step, or that only these steps read: {names}",
+            f": {len(skipped)} step(s) that need a failed step, or that only broken results need: {names}",
         )
     for result in run.having(Status.RAN):
         for note in result.record.provenance.notes if result.record is not None else ():

@@ -217,8 +217,8 @@ def _decoded(inventory: Inventory, record: Record, output: Directory, every: int
     digest, folder = record.facts["tokenizer"], tokenizer_of(inventory, record)
     if folder is None:
         raise InputError(
-            f"the store holds neither its tokenizer nor another of the digest {digest[:12]}; add the tokenizer, with "
-            "PretrainedTokenizer, or with FolderTokenizer if it came from elsewhere"
+            f"the store does not hold the tokenizer of these tokens, whose digest is {digest[:12]}; add that tokenizer "
+            "with a step: PretrainedTokenizer, or FolderTokenizer if it is not on the hub"
         )
     tokenizer = _loaded(folder)
     check_digest(tokenizer, digest, folder)

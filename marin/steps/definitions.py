@@ -69,7 +69,10 @@ def must_be_free(cls: type[Any], root: type[Any]) -> None:
     """Raise ExperimentError if a field has the name of an attribute that every ``root`` has, and would hide it."""
     fields: set[str] = {spec.name for spec in dataclasses.fields(root)} if dataclasses.is_dataclass(root) else set()
     for name in (vars(root).keys() - fields).intersection(spec.name for spec in dataclasses.fields(cls)):
-        raise ExperimentError(f"{cls.__qualname__}.{name}: every {root.__name__} has one; give the field another name")
+        raise ExperimentError(
+            f"{cls.__qualname__}.{name}: every {root.__name__} has an attribute of that name, which the field would "
+            "hide; give the field another name"
+        )
 
 
 def same_definition(one: type, other: type) -> bool:

@@ -120,7 +120,8 @@ def explained(source: Path) -> Generator[None]:
         raise ExperimentError(f"{where}: {error.msg}{code}") from error
     except SystemExit as error:
         raise ExperimentError(
-            f"{_relative(str(source))} ends Python (code {error.code}) when it is imported"
+            f"{_relative(str(source))} ends Python (code {error.code}) when it is imported; move the call that does so "
+            "below `if __name__ == '__main__':`"
         ) from error
     except Exception as error:
         if (missing := missing_dependency(error, _relative(str(source)))) is not None:

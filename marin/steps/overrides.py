@@ -150,8 +150,8 @@ def _changed(holder: Any, path: tuple[str, ...], change: Change, hint: Any = Any
         value = _changed(places[int(name)], rest, change, (*typing.get_args(hint), Any)[0])
         return (*places[: int(name)], value, *places[int(name) + 1 :])
     raise BadField(
-        f"--set {change.written()}: what {name!r} is to be a field of is {holder!r}; set that itself, as JSON if it "
-        "has fields"
+        f"--set {change.written()}: there is no field {name!r}, because the value above it is {holder!r}; set that "
+        "value itself, as JSON if it has fields"
     )
 
 
@@ -162,7 +162,8 @@ def _read(change: Change, hint: Any) -> Any:
     typed = change.typed
     wanted = write_type(hint)
     if hint is Any or "ExecutorStep" in wanted:
-        raise BadField(f"--set {change.written()}: that field holds steps, or anything; change the experiment file")
+        why = "marin cannot read a value for this field from text, because it may hold a step or any type"
+        raise BadField(f"--set {change.written()}: {why}; change the experiment file")
     try:
         reader: TypeAdapter[Any] = TypeAdapter(hint)
         if typed.casefold() in ("none", "null"):

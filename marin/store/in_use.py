@@ -168,7 +168,7 @@ class Uses:
         if gone:
             raise StalePlan(
                 f"{', '.join(record.name for record in gone[:3])}{' …' if len(gone) > 3 else ''}: rebuilt, or deleted "
-                f"by `marin gc`, since this was planned ({gone[0].attempt}); run again"
+                f"by `marin gc`, since the plan ({gone[0].attempt}); a new plan is needed"
             )
 
     def _wait_for_gc(self) -> None:

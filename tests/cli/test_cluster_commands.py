@@ -49,7 +49,7 @@ def test_a_cluster_is_kept_asked_and_ended(tmp_path: Path) -> None:
         token = tmp_path / ".ray/auth_token"
         assert oct(token.stat().st_mode)[-3:] == "600"
         assert token.read_text().strip() not in said
-        assert "it runs already" in marin("up")
+        assert "the cluster of an earlier `marin cluster up` still runs" in marin("up")
         held = json.loads(marin("status", "--json"))
         assert held["dashboard"] == f"http://127.0.0.1:{port}"
         assert [node["resources"]["CPU"] for node in held["nodes"]] == [2]

@@ -45,7 +45,7 @@ def test_it_says_what_would_go_and_deletes_nothing(prefix: str, tmp_path: Path) 
     assert "toy-write/source" in said
     assert "1 attempt that never committed" in said
     assert "stays: 1 output" in said
-    assert re.search("nothing was deleted; to do it: .*marin gc", said)
+    assert re.search("nothing was deleted; to delete: .*marin gc", said)
 
 
 def test_it_deletes_what_it_said(prefix: str) -> None:

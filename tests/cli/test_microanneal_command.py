@@ -91,5 +91,5 @@ def test_a_candidate_gets_a_label_that_the_experiment_leaves_free(
     monkeypatch.syspath_prepend(tmp_path)
     run(str(tmp_path / "store"), end=Learnt(seed=1, label="run"))
     said = refused(tmp_path, "--checkpoint", "run", "--candidate", "sums", "--experiment", "exp_with_sums.py")
-    assert "candidate sums is called sums-2: exp_with_sums.py has steps with the label sums" in said
+    assert "candidate sums gets the name sums-2, because exp_with_sums.py has steps with the label sums" in said
     assert '"sums-2": Candidate(path=' in (tmp_path / "microanneal_sums_2.py").read_text()

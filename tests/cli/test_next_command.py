@@ -100,6 +100,6 @@ def test_what_gc_and_rm_say_does_it(tmp_path: Path) -> None:
     project.run("--rebuild", "say", "--rebuild", "repeat")
     for asked in ([MARIN, "gc", "--now", *where], [sys.executable, "-m", "marin", "gc", "repeat", *where]):
         done = subprocess.run(asked, env=project.environment(), capture_output=True, text=True, check=True)
-        [line] = re.findall(r"to do it: (.*)$", done.stdout, re.MULTILINE)
+        [line] = re.findall(r"to delete: (.*)$", done.stdout, re.MULTILINE)
         assert "deleted: " in typed(line, project, Path.cwd())
     assert len(visible(Store(str(project.store)))) == 1

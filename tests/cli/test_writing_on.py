@@ -53,7 +53,7 @@ def test_a_training_writes_on_from_prompts_and_so_does_its_checkpoint(tmp_path: 
     assert drawn != texts("--temperature", "1", "--seed", "5")
     assert f"{PROMPTS[1]}{lines[1]['greedy']}" in marin(tmp_path, "cat", "watched", *asked, "--tokens", "16")
     said = marin(tmp_path, "cat", "watched", *asked, "--tokens", "40", ends=Exit.EXPERIMENT)
-    assert "40 more do not fit into the model's 32; shorten it, or give fewer --tokens" in said
+    assert "40 more do not fit into the model's sequences of 32; shorten the prompt, or give fewer --tokens" in said
 
 
 @pytest.mark.parametrize(

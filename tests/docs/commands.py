@@ -33,8 +33,8 @@ PROGRAMS = {
 TEXT = {
     "experiments/       questions: one file for each GitHub issue; README.md has a table of all",
     "store < steps < fingerprint < plan < executor < report < upkeep < cli        text  data  training  evaluation",
-    "note: not seen: what other programs read that it starts (grep); 1 step. List it in outside(), and marin notices "
-    "when it changes",
+    "note: not seen: files that are read by programs that the step starts (grep); 1 step. List it in outside(), and "
+    "marin notices when it changes",
     "✓ [1/2] download-files/own  0.00 s",
     "PatchedCode: Say: this process runs code that differs from the files:",
     "begins with 32,519,623,680 parameters of another run's checkpoint, 0 fresh, 0 left out",
@@ -44,8 +44,8 @@ TEXT = {
     "v4-2048. Nearest that can: 3,072 and 4,096; or make those steps a run of its own on other chips, which begins "
     "with Fork(…)",
     "PlanError: train/run asks for v4-2048 (256 hosts), each host with 1 CPU, 4 TPU; the cluster's 5 node(s) have "
-    "1 × v4-16 (of 2 hosts), 2 × v4-8 (of 1 and 1 hosts). Ask for what there is, with tpu(…) | tpu(…) for either of "
-    "two, or give --address of a cluster that has it",
+    "1 × v4-16 (of 2 hosts), 2 × v4-8 (of 1 and 1 hosts). Ask for an accelerator that it has (tpu(…) | tpu(…) allows "
+    "either of two), or give the --address of another cluster",
     "marin needs Python 3.12 or 3.13",
 }
 PLAN = re.compile(r"train +\d+  ≥ ~")  # a plan's line; tests/cli/test_troubleshooting.py compares its numbers

@@ -95,7 +95,7 @@ def test_what_it_and_its_programs_print_is_passed_on(project: Project) -> None:
 def test_a_step_that_kills_its_process_fails_alone(tmp_path: Path) -> None:
     project = made(tmp_path, "x", "dies", "y")
     said = project.run(expect=1)
-    assert "say/dies: the process that made it ended with SIGKILL; was memory short?" in said
+    assert "say/dies: the process that ran this step ended with SIGKILL (out of memory?)" in said
     assert "2 ran" in said
     project.file.write_text(EXPERIMENT.replace("TEXTS", "['x', 'y']"))
     assert "2 cached" in project.run()

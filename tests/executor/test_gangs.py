@@ -183,7 +183,7 @@ def test_all_hosts_of_one_and_of_several_slices_work_together(cluster: SlicedClu
         (tpu("v4-32"), "asks for v4-32 (4 hosts), each host with 1 CPU, 4 TPU; the cluster's 5 node(s) have 1 × v4-16"),
         (tpu("v4-16", slices=2) | tpu("v5p-8"), "asks for 2 × v4-16 (4 hosts) or v5p-8 (1 host), each host"),
         (gpu("h100", count=24), "asks for h100 (3 hosts), each host with 1 CPU, 8 GPU; the cluster's 5 node(s) have"),
-        (gpu("h200", count=8), "(of 1 and 1 hosts), 16 GPU (H100). Ask for what there is"),
+        (gpu("h200", count=8), "(of 1 and 1 hosts), 16 GPU (H100). Ask for an accelerator that it has"),
         (replace(tpu("v4-16"), cpus=64), "asks for v4-16 (2 hosts), each host with 64 CPU, 4 TPU; the cluster's"),
     ],
 )  # fmt: skip

@@ -45,9 +45,7 @@ def build("""
 def test_a_run_under_way_builds_on_nothing_that_is_revoked_meanwhile(tmp_path: Path) -> None:
     gate = tmp_path / "gate"
     source = GATED.replace("def build(", BOTH).replace("class Say", f"GATE = {str(gate)!r}\n\n\nclass Say", 1)
-    looks_each_time = (
-        "import marin.store.ends\nmarin.store.ends.LOOK_SECONDS = 0.0\nif __name__"
-    )
+    looks_each_time = "import marin.store.ends\nmarin.store.ends.LOOK_SECONDS = 0.0\nif __name__"
     project = Project(tmp_path / "project", source.replace("if __name__", looks_each_time))
     marin = Command(project)
     running = subprocess.Popen(

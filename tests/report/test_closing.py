@@ -56,7 +56,7 @@ def test_a_failed_step_s_traceback_is_in_the_stream_and_its_log_is_named_at_the_
     log = next(line.split("log: ")[1] for line in said if line.strip().startswith("log: "))
     assert "no more words" in Path(log).read_text()
     closing = said[said.index(f"       log: {log}") + 1 :]
-    assert closing[0] == "not run: 1 step(s) that need a failed step, or that only these steps read: repeat/repeat"
+    assert closing[0] == "not run: 1 step(s) that need a failed step, or that only broken results need: repeat/repeat"
     assert re.fullmatch(r"1 failed, 1 not run in \d.* s", closing[1])
     assert closing[2].startswith("page: ")
     assert re.fullmatch(rf"next: \S*marin logs say/say --prefix {project.store}", closing[3])

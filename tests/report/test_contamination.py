@@ -293,7 +293,7 @@ def test_tokens_without_their_tokenizer(store: Path, suite: str, tmp_path: Path)
     (row,) = made["not_looked"]
     assert row["step"] == "adopt/math"
     assert row["problem"].startswith(
-        f"the store holds neither its tokenizer nor another of the digest {there.facts['tokenizer'][:12]}"
+        f"the store does not hold the tokenizer of these tokens, whose digest is {there.facts['tokenizer'][:12]}"
     )
     run(str(other), tokenizer=TOKENIZER)
     assert steps(found(other, "--against", suite, expect=Exit.DRIFT)["contaminated"]) == {"adopt/math"}

@@ -109,7 +109,7 @@ def test_the_command_marks_pages_and_says_which(tmp_path: Path) -> None:
     before = page.read_text()
     marin("revoke", "say/say", "--because", "loud", "--dry-run", *where)
     assert page.read_text() == before
-    assert f"now says so: {page}" in marin("revoke", "say/say", "--because", "loud", *where)
+    assert f"this page now shows the revocation: {page}" in marin("revoke", "say/say", "--because", "loud", *where)
     assert "<b>end</b> depends on" in page.read_text()
     told = json.loads(marin("revoke", "say/say", "--withdraw", "--because", "quiet", "--json", *where))
     assert told["pages"] == [str(page)]

@@ -245,11 +245,9 @@ def test_what_the_mistakes_are_made_of_is_right(right: str) -> None:
 def test_a_field_called_like_something_that_every_step_has_is_refused() -> None:
     """The field would replace the step's attribute: a field ``identity`` would become the identity."""
     for field in ("identity", "name", "version"):
-        with pytest.raises(
-            ExperimentError, match=rf"Mine\.{field}: every ExecutorStep has one; give the field another"
-        ):
+        with pytest.raises(ExperimentError, match=rf"Mine\.{field}: every ExecutorStep has an attribute of that name"):
             type("Mine", (ExecutorStep,), {"__annotations__": {field: "str"}, "run": TextFiles.run}, op="mistake")
-    with pytest.raises(ExperimentError, match=r"Made\.kind: every Artifact has one"):
+    with pytest.raises(ExperimentError, match=r"Made\.kind: every Artifact has an attribute"):
         type("Made", (Artifact,), {"__annotations__": {"kind": "str"}}, kind="mistake")
 
 

@@ -99,10 +99,10 @@ def test_several_are_set_and_what_cannot_change_an_output_changes_no_identity() 
         ("mantis.optimiser.ema=none", "train/mantis has no field 'optimiser'; did you mean optimizer"),
         ("mantis.optimizer.peak=1", "Adam has no field 'peak'; did you mean peak_lr?"),
         ("mantis.seed=1.5", "wanted int: Input should be a valid integer"),
-        ("mantis.data=1", "that field holds steps, or anything; change the experiment file"),
+        ("mantis.data=1", "it may hold a step or any type; change the experiment file"),
         ("mantis.batch.at.5=1", "nothing at '5'; there are: 0, 18, 21"),
         ("mantis.allow_starved.1=x", "'1' is no place among 1, counted from 0"),
-        ("mantis.optimizer.adamc.x=1", "what 'x' is to be a field of is True"),
+        ("mantis.optimizer.adamc.x=1", "there is no field 'x', because the value above it is True"),
         ("train/mantis.resources.cpus=-1", "Resources.cpus is -1.0; wanted 0 or more"),
         (
             "mantis.resources.cpus=2",

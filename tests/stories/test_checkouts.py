@@ -82,7 +82,7 @@ def test_what_other_code_made_meanwhile_is_refused_and_the_difference_named(two:
     two.other.edit(*WORDS_EDIT)
     code, said = two.race()
     assert code == 3, said
-    assert "another driver made it meanwhile" in said
+    assert "another driver made this step meanwhile" in said
     assert "lib.words.ending changed" in said
     assert "--on-drift" in said
     assert "Traceback" not in said

@@ -136,9 +136,9 @@ class _Child:
             return None
         code = self.process.wait()  # the other end may stay open in a process that it forked
         how = signal.Signals(-code).name if code < 0 else f"exit code {code}"
-        advice = "; was memory short?" if code == -signal.SIGKILL else ""
+        advice = " (out of memory?)" if code == -signal.SIGKILL else ""
         self._close()
-        return Outcome(ending=Ending.FAILED, error=f"the process that made it ended with {how}{advice}")
+        return Outcome(ending=Ending.FAILED, error=f"the process that ran this step ended with {how}{advice}")
 
     def stop(self, *, at_work: bool) -> None:
         """End the child. at_work: let it give back its attempt first, however long that takes."""
@@ -226,7 +226,8 @@ def _outcome(job: Job, unpacked: Unpacked) -> Outcome:
     try:
         job = unpacked.job(job)
     except Exception as error:
-        return Outcome(ending=Ending.FAILED, error=f"its process could not load it: {type(error).__name__}: {error}")
+        line = f"the process that runs steps could not load this step: {type(error).__name__}: {error}"
+        return Outcome(ending=Ending.FAILED, error=line)
     outcome = attempt(job, map_here)
     sys.stdout.flush()
     sys.stderr.flush()

@@ -44,7 +44,7 @@ ray.init(address=sys.argv[1], log_to_driver=False, logging_level="ERROR")
 ray.shutdown()
 """
 REFUSED = "Unauthenticated"  # part of Ray's message about a token
-REMEDY = "Give another --address, or none for a Ray of this run's own, or --backend inline"
+REMEDY = "Give another --address, --address local for a private Ray, or --backend inline"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,8 +112,8 @@ class Cluster:
                 what = str(self.named) if self.named else "Ray that this run started here"
                 raise ClusterLost(
                     f"the {what} has died: nothing answers at {address} any more (killed, or out of memory?). "
-                    "Committed outputs stay; give the same command again when there is memory, or a cluster, "
-                    "to run it: only interrupted steps run again"
+                    "Committed outputs stay. Free memory or start the cluster again, then repeat the command: "
+                    "only interrupted steps run again"
                 )
         self._next_check = time.monotonic() + CHECK_EVERY
 

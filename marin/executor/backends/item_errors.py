@@ -57,6 +57,7 @@ def explained(error: Exception) -> BaseException:
         return StepFailed(f"an item of map() could not be sent between processes: {type(cause).__name__}: {cause}")
     if isinstance(error, OutOfMemoryError):
         return StepFailed(
-            f"a worker of map() was killed because memory ran out: {first_line(error)}. Ask for fewer CPUs at a time"
+            f"a worker of map() was killed because memory ran out: {first_line(error)}. Let fewer workers run at once: "
+            "give the --address of a Ray cluster with fewer CPUs (`marin cluster up --cpus N`), or --backend inline"
         )
     return StepFailed(f"a worker of map() died each time (killed, or out of memory?): {first_line(error)}")

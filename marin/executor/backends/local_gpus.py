@@ -17,7 +17,7 @@ from marin.steps.step import ExecutorStep
 LIST = ("nvidia-smi", "--query-gpu=index,uuid,memory.total,name", "--format=csv,noheader,nounits")
 LIST_SECONDS = 60
 VISIBLE, PLATFORMS = "CUDA_VISIBLE_DEVICES", "JAX_PLATFORMS"
-WITHOUT = "Without --resources gpu, the steps that ask for no accelerator run on the processors"
+WITHOUT = "Without --resources gpu, the steps that ask for no accelerator run on CPUs"
 
 
 class _Gpu(NamedTuple):
@@ -54,8 +54,8 @@ def on_local_gpus(experiment: Experiment, environment: Mapping[str, str]) -> Exp
         return experiment.adjusted(adjust, why="--resources gpu")
     except MarinError as error:
         error.add_note(
-            f"  with --resources gpu, which found {_in_words(found)}. {VISIBLE}=0 before the command takes the first "
-            f"alone. {WITHOUT}"
+            f"  with --resources gpu, which found {_in_words(found)}. To use the first GPU alone, write {VISIBLE}=0 "
+            f"before the command. {WITHOUT}"
         )
         raise
 

@@ -146,7 +146,7 @@ class RayBackend:
             try:
                 ended.append((job, ray.get(reference)))
             except RayTaskError as error:  # attempt() raises nothing: the worker could not even unpack the step
-                line = f"the worker could not load it: {error.cause}"
+                line = f"the worker could not load this step: {error.cause}"
                 ended.append((job, Outcome(ending=Ending.FAILED, error=line, details=str(error))))
             except NodeDiedError as error:
                 line = f"preempted: its machine is gone: {first_line(error)}"

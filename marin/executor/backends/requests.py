@@ -93,8 +93,8 @@ def must_be_had(steps: Iterable[ExecutorStep[Any]], nodes: Sequence[Node]) -> No
                 each_gives = in_words(on_each_host(resources, accelerators[0]))
                 raise PlanError(
                     f"{step.name} asks for {wants(resources)}, each host with {each_gives}; the cluster's "
-                    f"{len(alive)} node(s) have {_accelerators_of(alive)}. Ask for what there is, with "
-                    "tpu(…) | tpu(…) for either of two, or give --address of a cluster that has it"
+                    f"{len(alive)} node(s) have {_accelerators_of(alive)}. Ask for an accelerator that "
+                    "it has (tpu(…) | tpu(…) allows either of two), or give the --address of another cluster"
                 )
         elif not any(_gives(have, on_each_host(resources, None)) for have in available):
             wanted = on_each_host(resources, None)

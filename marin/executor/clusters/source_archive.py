@@ -88,8 +88,8 @@ def _walked(folder: Path) -> list[str]:
 
 def _linked(path: Path) -> BadField:
     return BadField(
-        f"{path} is a link to a folder, which a job cannot take along. Put it into .gitignore, or install "
-        "the folder behind the link"
+        f"{path} is a link to a folder, and a job takes no links to folders along. Replace the link with a copy of the "
+        "folder; if the job does not need it, write the link's path into .gitignore"
     )
 
 

@@ -164,9 +164,9 @@ class Regions:
                 self._of_bucket[bucket] = self._ask(url)
             except StoreError as error:
                 raise UnknownRegion(
-                    f"nobody says where {bucket} is, so that what crosses regions cannot be counted: {error}\n"
-                    "Let this account ask (storage.buckets.get on Google's, s3:ListBucket on Amazon's), or say where "
-                    "the store is: --store-region gcp/us-central2"
+                    f"marin cannot find out the region of {bucket}, so it cannot count egress: {error}\n"
+                    "Allow this account to ask for the region (Google: storage.buckets.get, Amazon: s3:ListBucket), or "
+                    "give the region of the store: --store-region gcp/us-central2"
                 ) from error
         return self._of_bucket[bucket]
 

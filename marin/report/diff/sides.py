@@ -147,7 +147,10 @@ def _finish(process: subprocess.Popen[str] | None, place: Source) -> DescribedEx
     try:
         return DescribedExperiment.model_validate(described)
     except ValidationError as error:
-        raise ExperimentError(f"{place.file} ({place.named}): its engine has another description: {error}") from error
+        raise ExperimentError(
+            f"{place.file} ({place.named}): the marin of that revision describes experiments in another form than the "
+            f"marin that runs now; compare with a later revision: {error}"
+        ) from error
 
 
 def top_of(file: Path) -> Path:

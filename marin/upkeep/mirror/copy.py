@@ -79,7 +79,8 @@ def mirror(
             reading.add(needs_of((), plan.todo, codes | lists, RUN), plan.todo)
         except BadPrefix:
             on_message(
-                f"{source.prefix} cannot be written, so `marin gc` there does not know which outputs are being copied"
+                f"{source.prefix} cannot be written, so `marin gc` there does not know which outputs are being copied; "
+                "run no gc there until this copy has ended"
             )
         _bring_missing(source, target, CODE, codes)
         _bring_missing(source, target, OUTSIDE, lists)

@@ -124,8 +124,8 @@ def _must_be_trusted(source: Store, target: Store, lineage: Lineage, records: li
                 [
                     f"{len(lines)} of {len(records)} outputs are revoked, or built from revoked ones:",
                     *lines,
-                    "Nothing was copied. Rebuild them, mirror their replacements, or "
-                    "`marin revoke --withdraw --because REASON`.",
+                    "Nothing was copied. Rebuild these outputs, mirror their replacements, or take a revocation back: "
+                    "`marin revoke STEP --withdraw --because REASON`",
                 ]
             )
         )
