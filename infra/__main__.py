@@ -33,7 +33,7 @@ CPU_HOSTS: Callable[[Any], Any] = click.option(
 )
 SECRET: Callable[[Any], Any] = click.option(
     "--secret",
-    default="marin",
+    default="marin-credentials",  # KubeRay gives the token's Secret the name of the cluster
     show_default=True,
     help="Kubernetes Secret whose entries become environment variables, if it exists.",
 )

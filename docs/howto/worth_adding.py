@@ -44,7 +44,12 @@ def build(scale: Scale) -> Experiment:
     web, new = (Tokenize(documents=clean[name], tokenizer=MODEL.tokenizer, label=name) for name in text)
     usual = mixture({web: 1.0})
     scores = Evaluate(
-        checkpoint=MODEL, tokenizer=MODEL.tokenizer, tasks={"gsm": items}, window=32, stride=24, label="published"
+        checkpoint=MODEL,
+        tokenizer=MODEL.tokenizer,
+        tasks={"gsm": items},
+        window={Scale.REHEARSAL: 32, Scale.FULL: 1_024}[scale],
+        stride={Scale.REHEARSAL: 24, Scale.FULL: 768}[scale],
+        label="published",
     )
     annealed = Microanneal(
         base=MODEL,
@@ -59,7 +64,7 @@ def build(scale: Scale) -> Experiment:
         seeds=3,
         margin=0.01,
         max_epochs=100,
-        shortest=0.05,
+        shortest={Scale.REHEARSAL: 0.0, Scale.FULL: 0.25}[scale],
     )
     results = {"published": scores, "verdict": annealed.verdict}
     return Experiment(issue=12, repository="", question=__doc__, results=results)

@@ -69,6 +69,7 @@ CONTAINERS = (
     "docker build --build-arg EXTRA=tpu -f Containerfile -t IMAGE .",
     "kubectl apply -f cluster.yaml",
     "kubectl port-forward service/marin-head-svc 8265:8265",
+    "kubectl get secret marin -o jsonpath='{.data.auth_token}' | base64 -d",
     "kubectl apply -f job.yaml",
 )
 TAB = f"COMP_WORDS='marin plan {SPLIT} fil' COMP_CWORD=3 _MARIN_COMPLETE=bash_complete marin | cut -d, -f2"
@@ -297,7 +298,7 @@ TABLE: dict[str, Page] = {
             **dict.fromkeys(("kubectl delete pod", "kubectl drain"), (CONTAINER, "")),
             WALK: ("takes minutes; tests/experiments/test_shrunk.py plans what it runs", ""),
             **{f"marin cluster {one}": (KEPT, "") for one in ("status", "jobs --stop")},
-            "marin cluster logs -f": (LOGS, ""),
+            "marin cluster logs -f JOB": (LOGS, ""),
             "python -m infra kuberay": (
                 "named in a sentence; tests/infra/test_cluster_definitions.py reads what it prints",
                 "",
@@ -372,7 +373,7 @@ TABLE: dict[str, Page] = {
         fills={"FOLDER": f"{ROOT}/tests/training/published/qwen3"},
         instead={"hf auth login": (ACCOUNT, ""), f'marin cat {QWEN} --prompt "The lighthouse keeper"': (TINY, "")},
     ),
-    "howto/review.md": Page(fills={"RESULT": MANTIS, "STORE": "store"}),
+    "howto/review.md": Page(fills={"EXPERIMENT --scale full": MANTIS, "STORE": "store"}),
     "howto/run-health.md": Page(
         instead={PROMPT: (PROMPTED, ""), f"{PROMPT} --temperature 0.8 --seed 1": (PROMPTED, "")},
     ),
@@ -461,9 +462,9 @@ OF_A_PROJECT: dict[str, Page] = {
     "howto/read-outputs.md": Page(),
     "howto/own-tokenizer.md": Page(
         instead={"hf auth login": (ACCOUNT, "")},
-        before={".venv/bin/marin cat folder-tokenizer/mine": with_tokenizer},
+        before={"marin cat folder-tokenizer/mine": with_tokenizer},
     ),
-    "howto/new-operator.md": Page(),
+    "howto/new-operator.md": Page(fills={"EXPERIMENT STEP": "exp1_filter.py filter/filtered"}),
 }
 OF_A_CLUSTER: dict[str, Page] = {
     "howto/ray.md": Page(
