@@ -39,7 +39,7 @@ def star(read: Read) -> str:
     )
     if not sentences:
         return ""
-    return f"* {sentences[0].upper()}{sentences[1:]}: its numbers say what it remembers, not what it can do."
+    return f"* {sentences[0].upper()}{sentences[1:]}: these scores may show memory instead of ability."
 
 
 def chosen(rows: Sequence[Row], wanted: Sequence[str], what: str) -> list[Row]:

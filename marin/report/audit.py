@@ -227,7 +227,7 @@ def _about_making(audit: Audit, output: Output, record: Record) -> None:
     for read in record.inputs:
         if read.checked in PARTLY:
             text = f"{read.name}: {PARTLY[read.checked]}; see --check-inputs"
-            audit.add(Claim(Grade.DOUBTFUL, "inputs not read", text), [output])
+            audit.add(Claim(Grade.DOUBTFUL, "inputs not verified", text), [output])
     for name, then in record.packages.items():
         if (now := _version(name)) != then:
             audit.add(Claim(Grade.KNOWN, "packages", f"{name} {then}, here {now}"), [output])

@@ -54,8 +54,8 @@ class Undecontaminated:
         if not self.elsewhere:
             return ""
         return (
-            f"Unknown: the training text of {listed(self.elsewhere, NAMED)} before this experiment. The detectors by "
-            "score still search that text for test items."
+            f"Unknown: the training text of {listed(self.elsewhere, NAMED)} before this experiment. marin cannot "
+            "search that text; only scores can show whether it held test items (ContaminationEvidence)."
         )
 
     def _missed(self) -> str:

@@ -28,7 +28,7 @@ from marin.report.words import fixed, signed
 from marin.store.files.directory import Directory
 from operators.compare import Compare
 
-DECIDES, GUARDED, OTHERS = "Decides", "Must not get worse", "Others"
+DECIDES, GUARDED, OTHERS = "Primary metrics", "Guards: must not get worse", "Other metrics"
 NAMED = 3  # metrics in the answer
 PICTURED = 16  # most rows of the picture beside the answer
 DIGITS = 4
@@ -91,9 +91,9 @@ def _told(row: Found, arm: str, baseline: str) -> str:
 
 def _next(report: dict[str, Any], page: Page, one_seed: bool) -> Iterator[str]:
     if one_seed:
-        yield "a second and a third seed of each arm: with one, no difference is conclusive"
+        yield "Train a second and a third seed of each arm: with one seed, no difference is conclusive."
     arms = [report["baseline"], *_arms(report)]  # marin compare takes differences to the first arm
-    yield f"{marin('compare', *arms, prefix=page.store)}: with their weights, and what they wrote"
+    yield f"{marin('compare', *arms, prefix=page.store)}: also compares the arms' weights and their logged answers"
 
 
 def _arms(report: dict[str, Any]) -> list[str]:
@@ -152,8 +152,8 @@ def _table(report: dict[str, Any]) -> Table:
                 for arm in arms
                 for column in (
                     Column(f"{arm} − {baseline}; better is to the right", digits=DIGITS),
-                    Column("", hint="corrected for the number of metrics that decide, or are guarded"),
-                    Column("seen from", hint="the difference that would be shown 4 times in 5"),
+                    Column("", hint="tested at 5 %; primary metrics and guards are corrected for their number"),
+                    Column("detectable", hint="a true difference of this size would be shown 4 times in 5"),
                 )
             ),
         ],

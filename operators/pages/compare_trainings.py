@@ -19,7 +19,7 @@ def section(step: CompareTrainings, output: Directory, page: Page) -> Section:
     baseline, every = report["baseline"], report["arms"]
     arms = [arm for arm in every if arm != baseline]
     return Section(
-        title="While they trained",
+        title="Metrics during training",
         answer=first,
         more=more,
         doubts=["Each arm is one run, so these intervals do not include the spread between seeds."],

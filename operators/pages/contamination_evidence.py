@@ -31,9 +31,9 @@ SUMMARY = {
     "accuracy": "accuracy",
 }
 EXPLAINED = (
-    "Members are the test items; reference items come from the same source and were never trained on. A member gap "
-    "is how many fewer bits per byte the members' solutions need. “Beyond” another checkpoint: the same number minus "
-    "the other checkpoint's, item by item."
+    "Members are the test items; reference items come from the same source and were never trained on. The member gap "
+    "is the bits per byte of the reference items' solutions minus those of the members' solutions. “Beyond” another "
+    "checkpoint: minus the number of that checkpoint, item by item."
 )
 
 type Sign = tuple[str, dict[str, Any]]  # of an arm
@@ -79,8 +79,8 @@ def _signs(signs: Sequence[Sign], measure: str, unit: str, threshold: float) -> 
             Column("sign"),
             Column("arm"),
             Column(f"{unit}, 95 % over items; no effect is 0"),
-            Column("÷ its error", hint="standard errors from zero"),
-            Column("flagged from", hint="the size of effect that would be flagged 4 times in 5"),
+            Column("z", hint="standard errors from zero"),
+            Column("detectable", hint="a true effect of this size would be flagged 4 times in 5"),
             Column(""),
         ],
         rows=rows,
@@ -108,6 +108,7 @@ def _summaries(report: dict[str, Any]) -> Table:
         title="Members (test items) and reference items, by checkpoint and prompt format",
         columns=[Column(name) for name in ("checkpoint", "items", "format", *SUMMARY)],
         rows=rows,
+        note="Gold: the right solution. “<<” opens a calculator tag in the LM-Eval format.",
         folded=True,
     )
 
@@ -116,7 +117,7 @@ def _exposure(report: dict[str, Any]) -> Iterator[Table]:
     exposure: dict[str, Any] = report.get("exposure", {})
     if exposure:
         yield Table(
-            title="Test items that each arm read, by count",
-            columns=[Column(name) for name in ("arm", "items read", "of", "times in all", "counted from")],
+            title="Test items that each arm read, counted from the order of its data",
+            columns=[Column(name) for name in ("arm", "items read", "test items", "reads in all", "sequences")],
             rows=[[arm, *(str(one[key]) for key in ("items", "of", "copies", "how"))] for arm, one in exposure.items()],
         )

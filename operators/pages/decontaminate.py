@@ -46,10 +46,9 @@ def _sentence(summaries: Mapping[str, Row], suites: Mapping[str, Sequence[Row]])
     planted, found = (sum(control[name] for control in controls) for name in ("planted", "found"))
     control = f" Of {counted(planted, 'item')} planted for the search to find, {found:,} were found."
     if not removed:
-        return f"None of {where} held an item of {names}.{control}"
-    return (
-        f"Of {where}, {removed:,} held an item of {names} and {'was' if removed == 1 else 'were'} taken out.{control}"
-    )
+        return f"The search found no item of {names} in {where}.{control}"
+    those = "this document was" if removed == 1 else "these documents were"
+    return f"The search found items of {names} in {removed:,} of {where}; {those} removed.{control}"
 
 
 def _by_suite(suites: Mapping[str, Sequence[Row]]) -> Table:
@@ -70,8 +69,9 @@ def _by_suite(suites: Mapping[str, Sequence[Row]]) -> Table:
         title="Evaluation items that the search looked for, and found",
         columns=[Column(name) for name in columns],
         rows=rows,
-        note="Too short: items that cannot be told from chance in any text. Control: items planted for the same "
-        "search, both unchanged and disguised. The counts are documents; a document may hold items of several suites.",
+        note="Too short: items of so few words that any text may hold them by chance; the search leaves them out. "
+        "Control: items planted for the same search, both unchanged and disguised; of several steps, the one that "
+        "found the fewest. The counts are documents; a document may hold items of several suites.",
     )
 
 
@@ -108,9 +108,9 @@ def _by_source(summaries: Mapping[str, Row]) -> list[Table]:
         return []
     more = f"And {len(order) - SOURCES} more sources. " if len(order) > SOURCES else ""
     clean = [name for name in summaries if name not in lost]
-    note = f"{more}None was removed from {listed(clean, NAMED)}." if clean else more
-    columns = ["source", "documents", "removed", "share", "different items"]
-    return [Table(title="By source", columns=[Column(name) for name in columns], rows=rows, note=note, folded=True)]
+    note = f"{more}No document was removed from {listed(clean, NAMED)}." if clean else more
+    columns = [Column(name) for name in ("source", "documents", "removed", "share removed", "different items")]
+    return [Table(title="Documents removed from each source", columns=columns, rows=rows, note=note, folded=True)]
 
 
 def _excerpts(summaries: Mapping[str, Row]) -> list[Quote]:

@@ -90,8 +90,8 @@ def _effects(detectors: dict[str, dict[str, Any]], doses: Sequence[str]) -> Tabl
 
 def _counted(report: dict[str, Any]) -> Table:
     return Table(
-        title="Test items that the runs read, by count",
-        columns=[Column(name) for name in ("dose", "seeds", "test items", "of", "windows that hold one")],
+        title="Test items that the runs read, counted from the order of their data",
+        columns=[Column(name) for name in ("dose", "seeds", "items read", "test items", "reads in all")],
         rows=[
             [
                 dose,
@@ -102,5 +102,5 @@ def _counted(report: dict[str, Any]) -> Table:
             ]
             for dose, runs in sorted(report["counted"].items(), key=lambda counted: int(counted[0]))
         ],
-        note="Medians over seeds. An item that lies across the end of a window counts in both windows.",
+        note="Medians over seeds. An item that lies across the end of a sequence counts in both sequences.",
     )

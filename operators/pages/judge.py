@@ -12,8 +12,12 @@ from marin.report.words import fixed
 from marin.store.files.directory import Directory
 from operators.judge import Judge
 
-GROUPS = {"tasks": "Decides", "guards": "Must not lose more than it may", "others": "Others", "loss": "Loss, which "
-          "decides nothing"}  # fmt: skip
+GROUPS = {
+    "tasks": "Primary metrics",
+    "guards": "Guards: may lose no more than their row says",
+    "others": "Other metrics",
+    "loss": "Loss: decides only as a guard",
+}
 TONES = {"ADOPT": Tone.GOOD, "REJECT": Tone.BAD, "EQUIVALENT": Tone.PLAIN, "INCONCLUSIVE": Tone.OPEN}
 DIGITS = 4
 
@@ -123,6 +127,8 @@ def _differences(name: str, by_arm: dict[str, dict[str, Found]]) -> list[Cell]:
 
 
 def _told(row: Found) -> Tag:
+    if row.get("at_chance"):
+        return Tag("no arm above chance", Tone.OPEN)
     if "kept" in row:
         if row["kept"]:
             return Tag("lost no more than it may", Tone.GOOD)

@@ -215,7 +215,7 @@ def _by_size(made: Made) -> Table:
              write_count(found["best_parameters"]), write_count(found["best_tokens"])]
         )  # fmt: skip
     return Table(
-        title="E + A / N^α + B / D^β",
+        title="Loss by parameters N and tokens D: E + A / N^α + B / D^β",
         columns=[
             Column("recipe"),
             *(Column(each) for each in ("E", "A", "α", "B", "β")),
@@ -238,20 +238,20 @@ def _accuracy(name: str, found: Mapping[str, Made]) -> Curves:
         if each["curve"]:
             series.append(Series(name=f"{of}fit", x=_each(each["curve"], "loss"), y=_each(each["curve"], "accuracy")))
     one = next(iter(found.values()))
-    test = next((each["backtest"] for each in found.values() if each["backtest"]), None)
-    told = ""
-    if test:
-        error = signed(test["predicted"]["value"] - test["measured"], 3)
-        told = (
-            f" Backtest at the largest rung: error {error}, {'inside' if test['holds'] else 'outside of'} its interval."
-        )
+    told = "Dashed line: the accuracy of a guess."
+    for recipe, each in found.items():
+        if test := each["backtest"]:
+            of = f" of {recipe}" if len(found) > 1 else ""
+            error = signed(test["predicted"]["value"] - test["measured"], 3)
+            inside = "inside" if test["holds"] else "outside of"
+            told += f" Backtest{of} at the largest rung: error {error}, {inside} its interval."
     return Curves(
         title=f"{metric_in_words(name)} against its loss",
         x=metric_in_words(one["loss"]),
         y="accuracy",
         series=series,
         line=one["floor"],
-        note=f"The dashed line is a guess.{told}",
+        note=told,
     )
 
 

@@ -53,8 +53,8 @@ def section(step: ShuffleEvidence, output: Directory, page: Page) -> Section:
     kinds = [*walked, TRUE_SHUFFLE]
     blocks: list[Block] = [
         Text(
-            "A walk can miss independent draws in two ways: its batches are too clumped (sequences of a batch are "
-            "neighbours) or too even (they avoid each other)."
+            "The batches of a run can differ from independent draws in two ways: they are too clumped (sequences of "
+            "a batch are neighbours) or too even (sequences of a batch avoid each other)."
         ),
         *(Text(_at_size(spread)) for spread in report.get("spread", [])),
         _departures(arms, [*sided, *(name for name in names if name not in sided)], definitions),
@@ -64,7 +64,7 @@ def section(step: ShuffleEvidence, output: Directory, page: Page) -> Section:
             blocks.append(_seeds(label, arm, kinds, sided))
     blocks += [curves for name in names if (curves := _by_batch(arms, name)) is not None][:BATCH_PLOTS]
     return Section(
-        title=f"Shuffle: {'does the linear walk correlate its' if linear else 'are there correlated'} batches?",
+        title=f"Correlated batches: {'does the linear permutation cause them' if linear else 'are there any'}?",
         finding=Finding(report["finding"]),
         verdict=report["verdict"],
         blocks=blocks,
@@ -80,10 +80,10 @@ def _at_size(spread: dict[str, Any]) -> str:
         for kind, walk in sorted(walks.items(), key=lambda walk: [*map(str.lower, NAMES), TRUE_SHUFFLE].index(walk[0]))
     )
     return (
-        f"At another size: a source of {spread['length']:,} sequences in files of {spread['block']:,}, with "
-        f"{spread['draws']:,} sequences in a batch, walked with {spread['seeds']} seeds. Batches beyond 99.9 % of a "
-        f"true shuffle's: {told}. The most clumped linear batch holds {walks['linear']['most']:.0f} times as many "
-        "pairs of one file as chance gives."
+        f"Simulated at another size: a source of {spread['length']:,} sequences in files of {spread['block']:,}, with "
+        f"{spread['draws']:,} sequences in a batch and {spread['seeds']} seeds of each permutation. The share of "
+        f"batches that are more clumped, or more even, than 99.9 % of a true shuffle's batches: {told}. The most "
+        f"clumped linear batch holds {walks['linear']['most']:.0f} times as many pairs of one file as chance gives."
     )
 
 
@@ -147,7 +147,7 @@ def _seeds(label: str, arm: dict[str, Any], kinds: Sequence[str], names: Sequenc
             widths.append(high - low)
         wider += widths[0] > 1.5 * widths[-1]
     return Table(
-        title=f"One seed is luck: {seeds} seeds of each permutation on {label}'s data",
+        title=f"Spread over {seeds} seeds of each permutation on {label}'s data",
         columns=[
             Column("permutation"),
             Column("← too even, too clumped → (standard deviations of chance)", digits=1, ranges=True),

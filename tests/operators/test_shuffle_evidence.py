@@ -66,7 +66,7 @@ def test_the_page_shows_a_true_shuffle_beside_every_permutation(tmp_path: Path):
     made = run_step(evidence(sizes=((2000, 60, 50),)), inputs, tmp_path)
     shown = section(cast(Any, None), made.directory, Page(arms=("bison", "mantis"), store=""))
     tables = {table.title: table for table in shown.blocks if isinstance(table, Table)}
-    seeds = next(table for title, table in tables.items() if title.startswith("One seed is luck: 5 seeds"))
+    seeds = next(table for title, table in tables.items() if title.startswith("Spread over 5 seeds"))
     rows = [row for row in seeds.rows if isinstance(row, list)]
     assert [row[0] for row in rows[:4]] == ["linear", "Feistel", "mixed Feistel", "true shuffle"]
     assert isinstance(rows[0][1], Interval)

@@ -279,10 +279,10 @@ def sections(noise: random.Random) -> list[Section]:
                         Column(""),
                     ],
                     rows=[
-                        Heading("Decides"),
+                        Heading("Primary metrics"),
                         row("LM-Eval format, gold", 1.21, 1.412, 0.981),
                         row("OLMES format, gold", 1.19, 0.412, 0.977),
-                        Heading("Must not get worse"),
+                        Heading("Guards: must not get worse"),
                         row("web", 1.31, 1.29, 1.29),
                         row("code", 1.08, 1.07, 1.01),
                     ],

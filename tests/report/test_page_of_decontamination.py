@@ -46,14 +46,16 @@ def test_it_says_what_went_and_shows_it(suite: str, tmp_path: Path) -> None:
     }
     html = page_of(str(tmp_path / "store"), **clean)
     read = Reading(html)
-    assert "Of 22 documents of 2 sources, 4 held an item of mmlu and were taken out." in read.text
+    assert (
+        "The search found items of mmlu in 4 of 22 documents of 2 sources; these documents were removed." in read.text
+    )
     assert "Of 16 items planted for the search to find, 16 were found." in read.text
     suite_row = read.row("mmlu")
     assert suite_row[:5] == ["mmlu", "20", "0", "8 of 8 found", "4"]
     assert suite_row[5] == "word for word 3, disguised 1"
     assert "json 1" in suite_row[6]
     assert read.row("math")[1:] == ["10", "4", "40.00%", "3 of mmlu"]
-    assert "None was removed from web." in read.text
+    assert "No document was removed from web." in read.text
     marked = re.findall(r"<mark>(.*?)</mark>", html, re.DOTALL)
     assert len(marked) == 3
     assert all(text.lower().replace("\u0430", "a").startswith("which of ") for text in marked)
@@ -69,7 +71,7 @@ def test_what_was_deleted_since_is_named(suite: str, tmp_path: Path) -> None:
     run(prefix, math=math, distinct=distinct)
     shutil.rmtree(Path(prefix) / record_of(prefix, web).attempt)
     read = Reading(page_of(prefix, math=math, distinct=distinct)).text
-    assert "Of 10 documents of 1 source, 4 held an item of mmlu and were taken out." in read
+    assert "The search found items of mmlu in 4 of 10 documents of 1 source; these documents were removed." in read
     assert "The findings in web were deleted since." in read
 
 

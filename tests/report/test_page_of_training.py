@@ -139,7 +139,7 @@ def test_shares_that_whole_sequences_miss_are_as_planned(tmp_path: Path) -> None
     arm = replace(arms_of(Learn, arm=1e-4)["arm"], data=Stages({0: Mixture({web: 0.66, code: 0.34})}))
     page = describe(run(str(tmp_path / "store"), arm=arm), Path(__file__), Scale.REHEARSAL, "once")
     assert [row for row in page.trainings[0].rows if isinstance(row, list)][1].count("as planned") == 1
-    assert page.trainings[0].title == "Plan and outcome: nothing off plan"
+    assert page.trainings[0].title == "Plan and outcome: no difference"
 
 
 class Fails(Learn, op="page-fails"):

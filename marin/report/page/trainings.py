@@ -161,7 +161,7 @@ def accounts(trainings: Iterable[Training]) -> Iterator[Table]:
     if columns:
         other = sum(isinstance(cell, Bold) for row in rows if not isinstance(row, Heading) for cell in row)
         yield Table(
-            title=f"Plan and outcome: {counted(other, 'cell') if other else 'nothing'} off plan",
+            title=f"Plan and outcome: {counted(other, 'difference') if other else 'no difference'}",
             columns=[Column(name) for name in ("", *columns)],
             rows=rows,
             note="Loss in nats per token: at the first step → mean over the last 5 % of the steps. tokens/s and MFU: "

@@ -14,7 +14,7 @@ from marin.steps.scale import Scale
 from marin.store.layout import PAGES, REVOCATIONS, slug
 from marin.store.redaction import redacted_bytes
 
-PAGE_VERSION = 20  # raise it whenever a page of the same run shows something else
+PAGE_VERSION = 21  # raise it whenever a page of the same run shows something else
 
 
 class WrittenPage(NamedTuple):

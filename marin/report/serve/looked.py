@@ -93,8 +93,8 @@ class StoreView:
             found = self.store.verify(record, Check.SIZES)
             if stamp and not found and stamp != self.store.stamp(record):
                 compare = f"`marin audit {record.identity[:12]} --bytes` compares the bytes"
-                text = f"somebody touched or copied the files after the commit: {compare}"
-                yield Claim(Grade.DOUBTFUL, "not compared", text)
+                text = f"was touched or copied after its commit: {compare}"
+                yield Claim(Grade.DOUBTFUL, "touched", text)
         except (MarinError, OSError) as error:
             found = [str(error)]
         if (more := len(found) - SHOWN_FAULTS) > 0:

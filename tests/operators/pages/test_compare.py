@@ -44,7 +44,7 @@ def test_the_answer_is_one_sentence_with_an_interval_and_no_name_of_a_metric_as_
     assert any("a second and a third seed" in line for line in one.next)
     assert any("compare old new" in line for line in one.next), "baseline first, as the answer says it"
     headings = [" ".join(cells) for cells in Reading(page_of(one)).rows if len(cells) == 1]
-    assert headings == ["Decides", "Decides"], "in the picture, and in the table"
+    assert headings == ["Primary metrics", "Primary metrics"], "in the picture, and in the table"
 
 
 def test_what_was_trained_on_stands_with_a_star_and_wins_no_row(tmp_path: Path) -> None:
