@@ -28,10 +28,6 @@ class Minimum:
     low: float | None
     high: float | None
 
-    @property
-    def is_bounded(self) -> bool:
-        return self.low is not None and self.high is not None
-
 
 @dataclass(frozen=True, kw_only=True)
 class Noise:
