@@ -342,7 +342,7 @@ def test_an_operator_may_not_write_where_the_store_keeps_its_own(prefix: str) ->
 
 
 def test_outside_data_that_is_not_there_is_an_error_of_its_own(prefix: str, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"toy-outside/.*missing\.txt.*Check that the data is there"):
+    with pytest.raises(InputError, match=r"toy-outside/.*missing\.txt.*Check that the data exists"):
         planned(prefix, end=Outside(path=str(tmp_path / "missing.txt")))
 
 
