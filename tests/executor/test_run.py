@@ -280,7 +280,7 @@ def test_an_output_that_was_changed_in_place_stops_the_plan(prefix: str) -> None
     file.write_text("hello")  # touched, but with the right bytes
     plan = planned(prefix, end=step)
     assert plan.of(step).action is Action.CACHED
-    assert "every byte was read again" in plan.of(step).notes[0]
+    assert "read every byte again" in plan.of(step).notes[0]
     assert ran(run(prefix, rebuild=("a",), end=step)) == {"toy-write/a"}
     assert planned(prefix, end=step).of(step).notes == ()
 
