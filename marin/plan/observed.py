@@ -261,7 +261,7 @@ def unseen(held: Observed, code: CodeFingerprint) -> list[str]:
     """Return notes about reads that marin could not observe while the step ran, or never can."""
     notes: list[str] = []
     if held.programs:
-        notes.append(f"{UNSEEN}files that are read by programs that the step starts ({listed(held.programs, NAMED)})")
+        notes.append(f"{UNSEEN}files that programs of the step read ({listed(held.programs, NAMED)})")
     if ANYTHING in code.environment:
         notes.append(f"{UNSEEN}environment variables whose names the step's code computes")
     if code.readers:

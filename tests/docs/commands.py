@@ -33,7 +33,7 @@ PROGRAMS = {
 TEXT = {
     "experiments/       questions: one file for each GitHub issue; README.md has a table of all",
     "store < steps < fingerprint < plan < executor < report < upkeep < cli        text  data  training  evaluation",
-    "note: not seen: files that are read by programs that the step starts (grep); 1 step. List it in outside(), and "
+    "note: not seen: files that programs of the step read (grep); 1 step. List it in outside(), and "
     "marin notices when it changes",
     "✓ [1/2] download-files/own  0.00 s",
     "PatchedCode: Say: this process runs code that differs from the files:",

@@ -317,9 +317,9 @@ def test_a_change_is_drift_of_the_step_that_read_it_alone(undone: Project, numbe
 
 def test_what_nobody_can_see_is_said_by_run_and_plan(observed: Project, tmp_path: Path) -> None:
     said = run(observed, "--dry-run", expect=0)
-    assert "files that are read by programs that the step starts (cat)" in said, said
+    assert "files that programs of the step read (cat)" in said, said
     first = run(observed, "--only", "argument", "--prefix", str(tmp_path / "store"), expect=0)
-    assert "files that are read by programs that the step starts (cat)" in first, first
+    assert "files that programs of the step read (cat)" in first, first
 
 
 def test_another_checkout_of_the_project_shares_the_store(observed: Project, tmp_path: Path) -> None:

@@ -217,4 +217,4 @@ def test_processes_that_multiprocessing_starts_anew_are_noted(tmp_path: Path) ->
     step = STEP.format(cls="Spawn", name="spawn", body=body)
     head = PLAIN.format(imports="import multiprocessing")
     project = Project(tmp_path / "project", head + step + TAIL.format(results='"spawn": Spawn(label="x")'))
-    assert "that the step starts (new processes of multiprocessing)" in run(project, expect=0)
+    assert "programs of the step read (new processes of multiprocessing)" in run(project, expect=0)
