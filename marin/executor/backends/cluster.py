@@ -112,7 +112,7 @@ class Cluster:
                 what = str(self.named) if self.named else "Ray that this run started here"
                 raise ClusterLost(
                     f"the {what} has died: nothing answers at {address} any more (killed, or out of memory?). "
-                    "Committed outputs stay. Free memory or start the cluster again, then repeat the command: "
+                    "Committed outputs stay. Free memory or start the cluster again, then give the same command: "
                     "only interrupted steps run again"
                 )
         self._next_check = time.monotonic() + CHECK_EVERY
