@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import suppress
@@ -300,8 +301,7 @@ def started(project: Project, *arguments: str) -> subprocess.Popen[str]:
 def test_kill_9_of_the_driver_takes_its_cluster_along_and_the_next_run_goes_on_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    temporary = tmp_path / "temporary"
-    temporary.mkdir()
+    temporary = Path(tempfile.mkdtemp())  # a short path, because Ray's dashboard opens a socket below it
     monkeypatch.setenv("TMPDIR", str(temporary))
     monkeypatch.setenv("HOME", str(temporary))
     project, gate = gated(tmp_path)
