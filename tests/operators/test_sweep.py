@@ -14,7 +14,8 @@ from marin.data.documents import Document
 from marin.data.mixture import Mixture
 from marin.data.tokenizer import train_bpe
 from marin.errors import BadField
-from marin.report.section import Page
+from marin.evaluation.families.sweep import Member, sweep_report
+from marin.report.section import Curves, Page, Shade, Table
 from operators.early_end import EarlyEnd
 from operators.evaluate import Evaluate
 from operators.pages.sweep import section
@@ -82,6 +83,33 @@ def test_halving_trains_on_from_the_same_checkpoints() -> None:
 def test_what_makes_no_sweep_is_refused(fields: dict[str, Any], says: str) -> None:
     with pytest.raises(BadField, match=says):
         sweep(**fields)
+
+
+def test_two_parameters_make_a_heat_map_that_is_darkest_at_the_best_point(tmp_path: Path) -> None:
+    def run(*, lr: float, weight_decay: float, seed: int) -> Train:
+        return replace(base, optimizer=replace(base.optimizer, peak_lr=lr, weight_decay=weight_decay), seed=seed)
+
+    base, over = changed(PRETRAIN), {"lr": (1e-3, 1e-2), "weight_decay": (0.0, 0.1)}
+    made = Sweep(over=over, run=run, score=score, primary="bpb/own", seeds=2)
+    losses = {(1e-3, 0.0): 1.3, (1e-3, 0.1): 1.2, (1e-2, 0.0): 1.1}
+    runs = [
+        Member(point=each.point, seed=each.seed, metric=losses.get(each.point, 9.0), diverged=diverged)
+        for each in made.members
+        for diverged in ["" if each.point in losses else "step 1: the loss is no number"]
+    ]
+    output = Directory(str(tmp_path))
+    output.write_text("report.json", json.dumps(sweep_report(runs, tuple(over), "bpb/own")[0]))
+    table, *curves = section(made.report, output, Page(arms=(), store=str(tmp_path))).blocks
+    assert isinstance(table, Table)
+    assert [column.name for column in table.columns] == ["lr \\ weight_decay", "0", "0.1"]
+    assert table.rows == [
+        ["0.001", Shade("1.3000", 0.0), Shade("1.2000", pytest.approx(0.5))],
+        ["0.01", Shade("1.1000", 1.0), "diverged"],
+    ]
+    assert [curve.title for curve in curves if isinstance(curve, Curves)] == [
+        "own text against lr (at weight_decay 0)",
+        "own text against weight_decay (at lr 0.01)",
+    ]
 
 
 @pytest.mark.slow
