@@ -9,6 +9,7 @@ from __future__ import annotations
 import codecs
 import ctypes
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -125,13 +126,13 @@ class _Child:
         with suppress(OSError):  # the child is gone; ``outcome`` reports that
             sent = self
             while sent is not None:
-                self._jobs.send(sent := self._to_send.get())
+                self._jobs.send_bytes(pickle.dumps(sent := self._to_send.get()))
 
     def outcome(self, seconds: float) -> Outcome | None:
         """Return the outcome of the child's job, or None if the job does not end within this time."""
         if self._listen(seconds):
             with suppress(EOFError, ConnectionResetError):
-                return self._jobs.recv()
+                return pickle.loads(self._jobs.recv_bytes())
         elif self.process.poll() is None:
             return None
         code = self.process.wait()  # the other end may stay open in a process that it forked
@@ -208,10 +209,11 @@ def serve(number: int, parent: int) -> None:
         stream.reconfigure(line_buffering=True, errors="backslashreplace")  # pyright: ignore
     jobs = Connection(number)
     with suppress(EOFError, KeyboardInterrupt):  # the attempt has been given back
-        sys.argv[:], parcels = jobs.recv()
+        sys.argv[:], parcels = pickle.loads(jobs.recv_bytes())
         unpacked = Unpacked(parcels)
-        while (job := jobs.recv()) is not None:
-            jobs.send(_outcome(job, unpacked))
+        # Not ``jobs.recv``: marin would observe each class that the standard library unpickles.
+        while (job := pickle.loads(jobs.recv_bytes())) is not None:
+            jobs.send_bytes(pickle.dumps(_outcome(job, unpacked)))
 
 
 def _die_with(parent: int) -> None:

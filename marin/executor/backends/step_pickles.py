@@ -9,6 +9,7 @@ each. A chain of thousands of steps is also deeper than pickle can go.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import io
 import pickle
 from collections.abc import Iterable, Mapping
@@ -83,12 +84,16 @@ class Unpacked:
 
 def load(content: bytes, steps: Mapping[str, ExecutorStep[Any]]) -> Any:
     """Return what was dumped. steps: the steps that it holds, by identity."""
+    unpickler = _Unpickler(io.BytesIO(content))
+    unpickler.steps = steps
+    return unpickler.load()
 
-    class Unpacker(pickle.Unpickler):
-        def persistent_load(self, pid: Any) -> Any:
-            return steps[pid]
 
-    return Unpacker(io.BytesIO(content)).load()
+class _Unpickler(pickle.Unpickler):
+    steps: Mapping[str, ExecutorStep[Any]]
+
+    def persistent_load(self, pid: Any) -> Any:
+        return self.steps[pid]
 
 
 def _pack(step: ExecutorStep[Any]) -> tuple[Parcel, list[ExecutorStep[Any]]]:
@@ -107,15 +112,25 @@ def dump(
     value: object, step: ExecutorStep[Any], pickler: type[pickle.Pickler] = pickle.Pickler
 ) -> tuple[bytes, list[ExecutorStep[Any]]]:
     """Pickle a step, or a value of its fields, with identities in place of other steps. Return these steps too."""
-    held: list[ExecutorStep[Any]] = []
+    content = io.BytesIO()
+    packer = _packer(pickler)(content, pickle.HIGHEST_PROTOCOL)
+    packer.step, packer.held = step, []
+    packer.dump(value)
+    return content.getvalue(), packer.held
+
+
+@functools.cache
+def _packer(pickler: type[pickle.Pickler]) -> Any:
+    """Return a pickler that puts identities in place of all steps but its own. It collects these steps in ``held``."""
 
     class Packer(pickler):
+        step: ExecutorStep[Any]
+        held: list[ExecutorStep[Any]]
+
         def persistent_id(self, obj: Any) -> str | None:
-            if not isinstance(obj, ExecutorStep) or obj is step:
+            if not isinstance(obj, ExecutorStep) or obj is self.step:
                 return None
-            held.append(obj)
+            self.held.append(obj)
             return obj.identity
 
-    content = io.BytesIO()
-    Packer(content, pickle.HIGHEST_PROTOCOL).dump(value)
-    return content.getvalue(), held
+    return Packer
