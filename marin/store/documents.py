@@ -47,6 +47,13 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
         """Return the document as JSON-able data, with the documents inside it."""
         return msgspec.to_builtins(self)
 
+    def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+        """Pickle as MessagePack, in a tenth of the time that pickling field by field takes."""
+        try:
+            return _unpacked, (type(self), msgspec.msgpack.encode(self))
+        except (OverflowError, UnicodeEncodeError):  # an integer of more than 64 bits; a name that is not UTF-8
+            return _parse, (type(self), self.to_json())
+
     @classmethod
     def parse(cls, content: bytes) -> Self:
         """Parse one document. Raises BadDocument."""
@@ -133,6 +140,16 @@ def _parse(kind: Any, content: bytes) -> Any:
 def _decoder(kind: Any) -> Callable[[bytes], Any]:
     with _FIRST:  # msgspec crashes when two threads use a type for the first time at once
         return msgspec.json.Decoder(kind).decode
+
+
+def _unpacked(kind: Any, content: bytes) -> Any:
+    return _unpacker(kind)(content)
+
+
+@functools.cache
+def _unpacker(kind: Any) -> Callable[[bytes], Any]:
+    _decoder(kind)
+    return msgspec.msgpack.Decoder(kind).decode
 
 
 def _convert(kind: Any, value: object) -> Any:
