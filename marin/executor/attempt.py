@@ -30,7 +30,7 @@ from marin.executor.signals import SIGNALS
 from marin.fingerprint.fingerprint import CodeFingerprint
 from marin.fingerprint.observation.listening import observing
 from marin.fingerprint.observation.observation import Observation
-from marin.fingerprint.of_step import code_fingerprint, executed, must_match_files
+from marin.fingerprint.of_step import executed, must_match_files
 from marin.plan.observed import scope_of
 from marin.plan.outside_data import must_be_planned, must_be_the_same
 from marin.steps.artifact import Artifact
@@ -150,8 +150,7 @@ def check_code(job: Job) -> CodeFingerprint:
     Without this check, a worker that starts after an edit would write an output whose record names other code.
     Operators of a notebook or an interactive session travel with the job, so their code is the planned one.
     """
-    code = code_fingerprint(job.step)
-    must_match_files(job.step)
+    code = must_match_files(job.step)
     if type(job.step).__module__ != "__main__" and code.digest != job.code:
         raise CodeChanged(
             f"the code of {job.step.name} changed between planning and running ({job.code[:12]} → {code.digest[:12]}); "

@@ -59,9 +59,10 @@ class Fingerprinter:
         """
         return self._answer(step).fingerprint
 
-    def must_match_files(self, step: ExecutorStep[Any]) -> None:
-        """Raise PatchedCode if this process holds other code than the files that the step reaches."""
-        found = self._differences(self._answer(step))
+    def must_match_files(self, step: ExecutorStep[Any]) -> CodeFingerprint:
+        """Return the fingerprint. Raises PatchedCode if this process holds other code than the files of the step."""
+        answer = self._answer(step)
+        found = self._differences(answer)
         if found:
             raise PatchedCode(
                 f"{type(step).__qualname__}: this process runs code that differs from the files:\n  "
@@ -69,6 +70,7 @@ class Fingerprinter:
                 + "\nA worker would run the files. Write the change into them, or make it in a module that the "
                 "step's own code imports; after an edit, start a new process"
             )
+        return answer.fingerprint
 
     @functools.cached_property
     def _differences(self) -> Callable[[_Answer], list[str]]:
@@ -306,9 +308,9 @@ def code_fingerprint(step: ExecutorStep[Any]) -> CodeFingerprint:
     return _FINGERPRINTER.fingerprint(step)
 
 
-def must_match_files(step: ExecutorStep[Any]) -> None:
-    """Raise PatchedCode if this process holds other code than the files that the step reaches."""
-    _FINGERPRINTER.must_match_files(step)
+def must_match_files(step: ExecutorStep[Any]) -> CodeFingerprint:
+    """Return the step's fingerprint. Raises PatchedCode if this process holds other code than the files of the step."""
+    return _FINGERPRINTER.must_match_files(step)
 
 
 def executed() -> Executed:
