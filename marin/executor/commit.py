@@ -16,7 +16,7 @@ from marin.plan.missing import describe_fields
 from marin.steps.artifact import Artifact
 from marin.store.ends import Claim, Held, Watch, take
 from marin.store.files.manifest import FileEntry, content_digest, manifest_bytes, root_digest
-from marin.store.files.verify import Check, Checked, manifest_of
+from marin.store.files.verify import Check, Checked, manifest_and_stamps
 from marin.store.layout import MANIFEST, RECORD, attempt_directory
 from marin.store.objects.errors import control_errors
 from marin.store.process import this_process
@@ -76,7 +76,7 @@ def commit(
     """
     step, name = job.step, held.attempt
     output = store.directory / name
-    entries = manifest_of(output)
+    entries, stamps = manifest_and_stamps(output)
     facts = without_credentials(json.loads(json.dumps(artifact.facts())))
     root = root_digest(entries, artifact.kind, facts)
     content = content_digest(entries)
@@ -95,7 +95,7 @@ def commit(
         token=held.number,
         kind=artifact.kind,
         facts=facts,
-        config=json.loads(json.dumps(describe_fields(step))),
+        config=describe_fields(step),
         inputs=[
             Input(name=read.name, identity=read.identity, root=read.root, checked=checked[read.identity])
             for read in job.inputs.values()
@@ -108,7 +108,7 @@ def commit(
         bytes=sum(entry.size for entry in entries),
         provenance=_provenance(job, started, notes),
         action=job.action,
-        stamp=output.stamp(),
+        stamp=output.stamp(stamps),
         content=content,
         lifetime=job.lifetime,
         observed=observed,
@@ -144,7 +144,7 @@ def commit_alias(job: Job, original: Record, accepted: Acceptance | None, store:
             version=step.version,
             label=step.label,
             token=taken.number,
-            config=json.loads(json.dumps(describe_fields(step))),
+            config=describe_fields(step),
             inputs=[Input(name=read.name, identity=read.identity, root=read.root) for read in inputs],
             code=job.code if step.pin is not None else original.code,
             outside=job.outside if step.pin is not None else original.outside,

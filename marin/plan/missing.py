@@ -90,7 +90,7 @@ def _earlier(steps: Iterable[ExecutorStep[Any]], snapshot: Snapshot) -> dict[Exe
 
 def field_changes(step: ExecutorStep[Any], sibling: Record) -> list[str]:
     """Return ``place: old → new`` for each field that differs by more than the identity of an input."""
-    now = json.loads(json.dumps(describe_fields(step)))
+    now = describe_fields(step)
     return [
         f"{place}: {_short(old)} → {_short(new)}"
         for place, old, new in leaf_changes("", sibling.config, now)

@@ -109,6 +109,8 @@ def describe(
             whole.take_in(earlier.pop(stack))
         if not counts:
             break
+    if not (whole.files or whole.folders or whole.programs or beyond or code.environment):
+        return Observed()
     here = os.path.abspath(os.path.dirname(getattr(step, "beside", "")))
     local = (name.removeprefix("file://") for name in outside if "://" not in name or name[:4] == "file")
     declared = {os.path.normpath(os.path.join(here, name)) for name in local}

@@ -59,7 +59,7 @@ def describe_step(step: Any, code: str) -> dict[str, Any]:
         "name": step.name,
         "version": step.version,
         "identity": step.identity,
-        "fields": json.loads(json.dumps(fields.describe_fields(step))),
+        "fields": fields.describe_fields(step),
         "execution": execution,
         "inputs": [dependency.identity for dependency in step.dependencies],
         "code": code,

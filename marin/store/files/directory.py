@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from marin.errors import BadName
-from marin.store.files.walk import OWN, FileStamp, file_stamps, files_below, folder_stamp
+from marin.store.files.walk import OWN, FileStamp, file_stamps, files_below, folder_stamp, stamps_digest
 
 if TYPE_CHECKING:
     from marin.store.objects.stored import Stored
@@ -84,7 +84,7 @@ class Directory:
     def exists(self, name: str = "") -> bool:
         """Is there such a file, or a folder that is not empty?"""
         if self.is_local:
-            return (self.path / name).exists()
+            return os.path.exists(f"{self.url}/{name}" if name else self.url)
         from marin.store.objects import listing
 
         return self._staged(name) is not None or listing.exists(f"{self.url}/{name}" if name else self.url)
@@ -199,12 +199,15 @@ class Directory:
 
         transfer.remove(self.url)
 
-    def stamp(self) -> str:
+    def stamp(self, stamps: Mapping[str, FileStamp] | None = None) -> str:
         """Return the digest of names, sizes and modification times of every file below, without ``.marin/``.
 
         "" if the store has no such times, or the directory does not exist. Reads no file.
+        stamps: ``file_stamps``, if the caller has them.
         """
-        return folder_stamp(self.url) if self.is_local else ""
+        if stamps is None or not self.is_local:
+            return folder_stamp(self.url) if self.is_local else ""
+        return stamps_digest((name, stamp.size, stamp.written) for name, stamp in stamps.items())
 
     def _staged(self, name: str) -> Path | None:
         """Return the local path of a file that was written through ``path`` and is not uploaded yet, or None."""

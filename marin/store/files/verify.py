@@ -12,7 +12,7 @@ from enum import StrEnum
 
 from marin.store.files.directory import Directory
 from marin.store.files.manifest import FileEntry
-from marin.store.files.walk import must_hold_files, not_files
+from marin.store.files.walk import FileStamp, not_files, output_stamps
 from marin.store.objects.stored import Stored
 
 CHUNK = 1 << 20
@@ -56,13 +56,18 @@ def file_entry(directory: Directory, path: str) -> FileEntry:
 
 
 def manifest_of(directory: Directory) -> list[FileEntry]:
-    """Return one entry for each file of an output, sorted by path.
+    """Return one entry for each file of an output, sorted by path. See ``manifest_and_stamps``."""
+    return manifest_and_stamps(directory)[0]
+
+
+def manifest_and_stamps(directory: Directory) -> tuple[list[FileEntry], dict[str, FileStamp]]:
+    """Return one entry for each file of an output, sorted by path, and the files' stamps from before they were read.
 
     Does not read files that this attempt sent to the store. Raises NotAFile, before it reads anything.
     """
-    must_hold_files(directory.url)
     if directory.is_local:
-        return [file_entry(directory, path) for path in directory.names()]
+        stamps = output_stamps(directory.url)
+        return [file_entry(directory, path) for path in sorted(stamps)], stamps
     from marin.store.files.transfer import side_by_side
     from marin.store.files.written import hashes
 
@@ -70,10 +75,11 @@ def manifest_of(directory: Directory) -> list[FileEntry]:
     known = hashes(directory.url, stored)
     read = side_by_side(lambda path: file_entry(directory, path), [path for path in stored if path not in known])
     known |= {entry.path: entry.sha256 for entry in read}
-    return [
+    entries = [
         FileEntry(path=path, size=stored[path].size, sha256=known[path], checksum=stored[path].checksum)
         for path in sorted(stored)
     ]
+    return entries, directory.file_stamps(stored)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import NamedTuple
 
 from marin.errors import NotAFile
@@ -43,14 +43,33 @@ def file_stamps(folder: str) -> dict[str, FileStamp]:
     return {name: _file_stamp(entry.stat()) for name, entry in files_below(folder)}
 
 
+def output_stamps(folder: str) -> dict[str, FileStamp]:
+    """Return the stamp of every file of a new output. Raises NotAFile for an entry that an output cannot hold."""
+    stamps: dict[str, FileStamp] = {}
+    try:
+        for name, entry in entries_below(folder):
+            if why := _refusal(entry):
+                raise NotAFile(f"{folder}/{name} is {why}")
+            stamps[name] = _file_stamp(entry.stat())
+    except FileNotFoundError as error:
+        if error.filename != folder:
+            raise
+    return stamps
+
+
 def folder_stamp(folder: str) -> str:
     """Return the digest of names, sizes and modification times of every file below; "" if there is no folder."""
     try:
         found = [(name, _status(entry)) for name, entry in entries_below(folder)]
     except FileNotFoundError:
         return ""
-    lines = [f"{name} {status.st_size} {status.st_mtime_ns}" for name, status in found]
-    return hashlib.sha256("\n".join(sorted(lines)).encode(errors="surrogateescape")).hexdigest()[:32]
+    return stamps_digest((name, status.st_size, status.st_mtime_ns) for name, status in found)
+
+
+def stamps_digest(found: Iterable[tuple[str, int, object]]) -> str:
+    """Return the ``folder_stamp`` of a folder with these files: name, size and time of the last write of each."""
+    lines = sorted(f"{name} {size} {written}" for name, size, written in found)
+    return hashlib.sha256("\n".join(lines).encode(errors="surrogateescape")).hexdigest()[:32]
 
 
 def _file_stamp(status: os.stat_result) -> FileStamp:
@@ -101,15 +120,20 @@ def not_files(url: str, links: Collection[str] = ()) -> Iterator[tuple[str, str]
         return
     try:
         for name, entry in entries_below(url):
-            if entry.is_file(follow_symlinks=False) or (name in links and _is_file(entry)):
-                continue
-            if entry.is_symlink():
-                yield name, f"a link to {os.readlink(entry.path)}; copy the file or remove the link"
-            else:
-                yield name, "a pipe, a socket or a device, not a file; remove it"
+            if (why := _refusal(entry)) and not (name in links and _is_file(entry)):
+                yield name, why
     except FileNotFoundError as error:
         if error.filename != url:
             raise
+
+
+def _refusal(entry: os.DirEntry[str]) -> str:
+    """Return why an output cannot hold this entry and what to do; "" for a regular file."""
+    if entry.is_file(follow_symlinks=False):
+        return ""
+    if entry.is_symlink():
+        return f"a link to {os.readlink(entry.path)}; copy the file or remove the link"
+    return "a pipe, a socket or a device, not a file; remove it"
 
 
 def entries_below(folder: str, below: str = "") -> Iterator[tuple[str, os.DirEntry[str]]]:
