@@ -113,7 +113,7 @@ class RayBackend:
         """Send the jobs whose hosts are reserved now."""
         for reservation in list(self.reservations):
             if (gang := reservation.gang()) is not None:
-                options = {**gang.options, "scheduling_strategy": gang.places[0].strategy()}
+                options = {**gang.options, "scheduling_strategy": gang.places[0]}
                 self.reserved[self._send(reservation.job, options, gang)] = reservation
                 self.reservations.remove(reservation)
 
