@@ -15,9 +15,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from marin.errors import MarinError, Preempted, ProcessAborted, ProcessLost, StepFailed, TrainingFailed
-from marin.executor.backends.item_errors import explained, portable
 from marin.executor.backends.private_ray import FIRST_PORT, LAST_PORT
-from marin.executor.failures import first_line
+from marin.executor.failures import explained, first_line, portable
 from marin.executor.signals import SIGNALS
 from marin.executor.verbosity import log_as_asked
 from marin.fingerprint.observation.listening import current, observing
