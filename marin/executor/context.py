@@ -134,7 +134,7 @@ class StepContext:
 
         if self.out.is_local:
             return self._mapper(work, items, told)
-        from marin.executor.backends.remote_map import Shipped, received
+        from marin.executor.shards import Shipped, received
 
         return received(self._mapper(Shipped(work=work, out=self.out.url), items, told))
 

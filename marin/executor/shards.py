@@ -1,12 +1,13 @@
-"""Make an output shard by shard in the step's work in progress. Finished shards survive the death of an attempt.
+"""Make one output in many processes. Each process delivers its files, and reports them to the process that commits.
 
-Each item has a folder there. An item is done when its mark is written. The mark lists the sizes of the files, so that
-files that a crash of the machine cut short are rebuilt. It is written only after the item's reads have been noted.
+``ctx.write_shards`` makes shards in the step's work in progress. Finished shards survive the death of an attempt. Each
+item has a folder there. An item is done when its mark is written. The mark lists the sizes of the files, so that files
+that a crash of the machine cut short are rebuilt. It is written only after the item's reads have been noted.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
@@ -20,6 +21,34 @@ from marin.store.files.transfer import side_by_side
 from marin.store.files.written import Written
 
 MARKS = "done"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shipped:
+    """The work of ``ctx.map``, callable in any process. out: the attempt's directory, by URL."""
+
+    work: Callable[[Any], Any]
+    out: str
+
+    def __call__(self, item: Any) -> tuple[Any, dict[str, Written]]:
+        if standing_in(self.out) is not None:  # the attempt's own process, which delivers the files
+            return self.work(item), {}
+        try:
+            with staging(self.out) as here:
+                result = self.work(item)
+                here.deliver()
+            return result, written.below(self.out)
+        finally:
+            written.forget(self.out)
+
+
+def received(results: Iterable[tuple[Any, dict[str, Written]]]) -> list[Any]:
+    """Note the written files, and return the results alone."""
+    found: list[Any] = []
+    for result, files in results:
+        written.note_all(files)
+        found.append(result)
+    return found
 
 
 class Mark(msgspec.Struct, frozen=True):
