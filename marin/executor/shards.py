@@ -51,20 +51,15 @@ def received(results: Iterable[tuple[Any, dict[str, Written]]]) -> list[Any]:
     return found
 
 
-class Mark(msgspec.Struct, frozen=True):
-    """The mark of a finished item. result: the return value of the work. files: sizes in bytes."""
+class Made(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A finished item, in whichever process it was made. Its mark is the JSON of an item without hashes.
+
+    result: the return value of the work. files: sizes in bytes. hashes: of the files, by URL, as far as known.
+    """
 
     result: Any
     files: dict[str, int]
-
-
-@dataclass(frozen=True)
-class Made:
-    """A finished item, in whichever process it was made."""
-
-    result: Any
-    files: dict[str, int]
-    hashes: dict[str, Written]
+    hashes: dict[str, Written] = {}
 
 
 @dataclass(frozen=True)
@@ -101,11 +96,11 @@ class Shards:
 
         def read(name: str) -> None:
             try:
-                mark = msgspec.json.decode((parts / MARKS).read_bytes(name), type=Mark)
+                mark = msgspec.json.decode((parts / MARKS).read_bytes(name), type=Made)
             except msgspec.DecodeError:  # the mark was cut short
                 return
             if int(name) < count and there.get(name, {}) == mark.files:
-                self._made[int(name)] = Made(msgspec.convert(mark.result, kind, str_keys=True), mark.files, {})
+                self._made[int(name)] = Made(msgspec.convert(mark.result, kind, str_keys=True), mark.files)
 
         side_by_side(read, there.get(MARKS, ()))
         self.missing = [at for at in range(count) if at not in self._made]
@@ -125,7 +120,7 @@ class Shards:
         """Mark the added items as done, for later attempts too."""
 
         def write(at: int) -> None:
-            mark = Mark(self._made[at].result, self._made[at].files)
+            mark = msgspec.structs.replace(self._made[at], hashes={})
             (self._parts / MARKS).write_bytes(str(at), msgspec.json.encode(mark))
 
         side_by_side(write, self._unmarked)
