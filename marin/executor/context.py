@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -22,7 +22,6 @@ from marin.plan.digests import Digests
 from marin.plan.observed import Present, describe
 from marin.steps.artifact import Artifact, artifact_from
 from marin.steps.hosts import ALONE, Host
-from marin.steps.resources import Accelerator
 from marin.steps.step import ExecutorStep
 from marin.store.ends import Held, Watch, take_in_turn
 from marin.store.files.directory import Directory
@@ -33,6 +32,7 @@ from marin.store.redaction import redacted
 from marin.store.store import Store
 
 if TYPE_CHECKING:
+    from marin.executor.backends.gang import Gang
     from marin.executor.shards import Made
     from marin.store.files.staging import Staging
 
@@ -42,17 +42,7 @@ NOTE_SECONDS = 30.0  # between two notes of the reads of an attempt with work in
 
 type Told = Callable[[int, Any], None]
 type Mapper = Callable[[Callable[[Any], Any], Sequence[Any], Told], Any]
-
-
-class Hosts(Protocol):
-    """Hosts that are reserved for one attempt. The attempt runs on the first one."""
-
-    @property
-    def accelerator(self) -> Accelerator: ...
-
-    def run[R](self, lead: Callable[[Host], R], follow: Callable[[Host], object]) -> R:
-        """Run as Context.on_hosts does."""
-        ...
+type Hosts = Gang  # hosts that are reserved for one attempt, which runs on the first one
 
 
 class StepContext:
@@ -134,7 +124,7 @@ class StepContext:
 
         if self.out.is_local:
             return self._mapper(work, items, told)
-        from marin.executor.backends.remote_map import Shipped, received
+        from marin.executor.shards import Shipped, received
 
         return received(self._mapper(Shipped(work=work, out=self.out.url), items, told))
 
@@ -233,7 +223,8 @@ class StepContext:
         job = next((each for each in self._job.milestones.values() if each.step == milestone), None)
         if job is None:
             raise KeyError(f"{milestone.name} is not a milestone that anybody requested from {self._job.step.name}")
-        held = self._wait_for(job)
+        watch = Watch(expiry=job.expiry)  # a worker that died on another machine may have left an unwatched claim
+        held = take_in_turn(lambda: take_step(self._store, job, watch), lambda _: self._still_ours())
         if isinstance(held, Record):
             return  # a worker that died had published it already, and its dependents may be reading it
         started = time.time()
@@ -244,31 +235,14 @@ class StepContext:
             must_hold_files(source.url)
             source.share(source.names(), self._store.directory / held.attempt)
             self.input_check.end()
-            commit(
-                job,
-                self._store,
-                held,
-                artifact,
-                started,
-                self.input_check.checked,
-                self._observed_so_far(),
-                notes=self.notes,
-                costly=True,
-            )
+            seen, checked = current(), self.input_check.checked
+            observed = Observed() if seen is None else self.observed(seen, code_fingerprint(self._job.step))
+            commit(job, self._store, held, artifact, started, checked, observed, notes=self.notes, costly=True)
         except BaseException:
             held.release()
             raise
         with suppress(StoreError):
             self._store.objects.flush(f"{held.attempt}/{LOG}")
-
-    def _observed_so_far(self) -> Observed:
-        seen = current()
-        return Observed() if seen is None else self.observed(seen, code_fingerprint(self._job.step))
-
-    def _wait_for(self, job: Job) -> Held | Record:
-        """Return the attempt, or the record. A worker that died on another machine may have left an unwatched claim."""
-        watch = Watch(expiry=job.expiry)
-        return take_in_turn(lambda: take_step(self._store, job, watch), lambda _: self._still_ours())
 
     def _still_ours(self) -> None:
         if self._held.lost:

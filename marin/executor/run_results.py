@@ -11,6 +11,8 @@ from marin.plan.plan import Plan
 from marin.steps.step import ExecutorStep
 from marin.store.record import Record
 
+RETRIES = 3  # of a step whose processes died or stood still, in a row that begin no further on
+
 
 class Status(StrEnum):
     CACHED = "cached"
@@ -47,6 +49,17 @@ class StepResult:
     log: str = ""  # of the attempt
     undecided: bool = False  # whether it failed because a person must decide about drift
     wants: str = ""  # resources that it waits for while it is queued
+    losses: int = 0  # attempts in a row that were lost and began no further on than the ones before
+    furthest: float = -1.0  # where the furthest lost attempt began, in the step's own unit
+
+    def may_begin_again(self, began_at: float) -> bool:
+        """Count an attempt that lost a process. Return whether to try again, which is as long as it makes progress.
+
+        Preemptions do not count: nobody caused them, and they cost only time.
+        """
+        self.losses = 1 if began_at > self.furthest else self.losses + 1
+        self.furthest = max(self.furthest, began_at)
+        return self.losses <= RETRIES
 
 
 @dataclass

@@ -16,7 +16,6 @@ from marin.executor.egress_meter import EgressMeter
 from marin.executor.job import Ending, Job, Outcome
 from marin.executor.jobs import Jobs
 from marin.executor.other_drivers import RevocationWatch, accept_or_raise
-from marin.executor.retries import Retries
 from marin.executor.run_results import Event, Listener, Run, Status, StepResult
 from marin.executor.signals import SIGNALS
 from marin.executor.useless import useless
@@ -84,7 +83,6 @@ class Scheduler:
             tracker=tracker,
             profile=profile,
         )
-        self.retries = Retries()
         self.next_look, self.started = 0.0, False
 
     def execute(self) -> Run:
@@ -352,7 +350,7 @@ class Scheduler:
         if outcome.ending is Ending.HELD:
             return self._wait_for_holder(job.step, outcome.held_by)
         again = {Ending.PREEMPTED: Event.PREEMPTED, Ending.LOST: Event.RETRIED}.get(outcome.ending)
-        if again is Event.RETRIED and not self.retries.another(job.step.identity, outcome):
+        if again is Event.RETRIED and not result.may_begin_again(outcome.began_at):
             again = None
         if again is not None:
             result.status, result.error, result.log = Status.WAITING, outcome.error, outcome.log

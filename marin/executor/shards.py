@@ -1,12 +1,13 @@
-"""Make an output shard by shard in the step's work in progress. Finished shards survive the death of an attempt.
+"""Make one output in many processes. Each process delivers its files, and reports them to the process that commits.
 
-Each item has a folder there. An item is done when its mark is written. The mark lists the sizes of the files, so that
-files that a crash of the machine cut short are rebuilt. It is written only after the item's reads have been noted.
+``ctx.write_shards`` makes shards in the step's work in progress. Finished shards survive the death of an attempt. Each
+item has a folder there. An item is done when its mark is written. The mark lists the sizes of the files, so that files
+that a crash of the machine cut short are rebuilt. It is written only after the item's reads have been noted.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
@@ -22,20 +23,43 @@ from marin.store.files.written import Written
 MARKS = "done"
 
 
-class Mark(msgspec.Struct, frozen=True):
-    """The mark of a finished item. result: the return value of the work. files: sizes in bytes."""
+@dataclass(frozen=True, kw_only=True)
+class Shipped:
+    """The work of ``ctx.map``, callable in any process. out: the attempt's directory, by URL."""
+
+    work: Callable[[Any], Any]
+    out: str
+
+    def __call__(self, item: Any) -> tuple[Any, dict[str, Written]]:
+        if standing_in(self.out) is not None:  # the attempt's own process, which delivers the files
+            return self.work(item), {}
+        try:
+            with staging(self.out) as here:
+                result = self.work(item)
+                here.deliver()
+            return result, written.below(self.out)
+        finally:
+            written.forget(self.out)
+
+
+def received(results: Iterable[tuple[Any, dict[str, Written]]]) -> list[Any]:
+    """Note the written files, and return the results alone."""
+    found: list[Any] = []
+    for result, files in results:
+        written.note_all(files)
+        found.append(result)
+    return found
+
+
+class Made(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A finished item, in whichever process it was made. Its mark is the JSON of an item without hashes.
+
+    result: the return value of the work. files: sizes in bytes. hashes: of the files, by URL, as far as known.
+    """
 
     result: Any
     files: dict[str, int]
-
-
-@dataclass(frozen=True)
-class Made:
-    """A finished item, in whichever process it was made."""
-
-    result: Any
-    files: dict[str, int]
-    hashes: dict[str, Written]
+    hashes: dict[str, Written] = {}
 
 
 @dataclass(frozen=True)
@@ -72,11 +96,11 @@ class Shards:
 
         def read(name: str) -> None:
             try:
-                mark = msgspec.json.decode((parts / MARKS).read_bytes(name), type=Mark)
+                mark = msgspec.json.decode((parts / MARKS).read_bytes(name), type=Made)
             except msgspec.DecodeError:  # the mark was cut short
                 return
             if int(name) < count and there.get(name, {}) == mark.files:
-                self._made[int(name)] = Made(msgspec.convert(mark.result, kind, str_keys=True), mark.files, {})
+                self._made[int(name)] = Made(msgspec.convert(mark.result, kind, str_keys=True), mark.files)
 
         side_by_side(read, there.get(MARKS, ()))
         self.missing = [at for at in range(count) if at not in self._made]
@@ -96,7 +120,7 @@ class Shards:
         """Mark the added items as done, for later attempts too."""
 
         def write(at: int) -> None:
-            mark = Mark(self._made[at].result, self._made[at].files)
+            mark = msgspec.structs.replace(self._made[at], hashes={})
             (self._parts / MARKS).write_bytes(str(at), msgspec.json.encode(mark))
 
         side_by_side(write, self._unmarked)

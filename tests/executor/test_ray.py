@@ -16,13 +16,12 @@ import pytest
 
 from marin import Accelerator, Checkpoint, Context, ExecutorStep, Resources, execution
 from marin.errors import PlanError
-from marin.executor.backends.private_ray import OWNER, TOKEN_FOLDER
+from marin.executor.backends.private_ray import TOKEN_PATH
 from marin.executor.run_results import Run
 from marin.executor.scheduler import Scheduler
 from marin.store.ends import How
 from marin.store.files.verify import Check
 from marin.store.inventory import Inventory
-from marin.store.process import Holder
 from marin.store.store import Store
 from tests.support.project import ROOT, Project, gated, wait_for
 from tests.support.toy import Blob, Fail, Join, Write, checkpoint, planned, statuses
@@ -307,17 +306,16 @@ def test_kill_9_of_the_driver_takes_its_cluster_along_and_the_next_run_goes_on_a
     project, gate = gated(tmp_path)
     driver = started(project, sys.executable, str(project.file))
     wait_for(Path(f"{gate}.started"))
-    (owner,) = temporary.glob(f"{TOKEN_FOLDER}*/{OWNER}")
     cluster = psutil.Process(driver.pid).children(recursive=True)
-    assert "raylet" in {process.name() for process in cluster}
+    [raylet] = [process for process in cluster if process.name() == "raylet"]
+    token = Path(raylet.environ()[TOKEN_PATH])
+    assert token.stat().st_mode & 0o777 == 0o600
     agents = [process for process in cluster if process.name().endswith("Agent")]  # end a minute later, by a timer
     driver.kill()
     driver.communicate()
     assert wait_until_gone([process for process in cluster if process not in agents]) == []
     assert Inventory(Store(str(project.store))).records == {}
-    # Its token stays. The next start of a Ray removes the token: tests/executor/test_ray_private.py
-    assert owner.with_name("token").exists()
-    assert Holder.parse(owner.read_bytes()).is_gone()
+    assert not token.exists()
     gate.touch()
     began = time.monotonic()
     project.run()

@@ -9,7 +9,7 @@ import pytest
 from infra.hardware import tpu
 from marin import Context, ExecutorStep
 from marin.errors import PlanError, Preempted, ProcessLost
-from marin.executor.retries import LIMIT
+from marin.executor.run_results import RETRIES
 from tests.support.toy import Blob, run, statuses
 
 
@@ -36,18 +36,18 @@ class Dies(ExecutorStep[Blob], op="toy-dies-on-its-way"):
 
 
 def test_as_often_as_it_makes_progress(tmp_path: Path) -> None:
-    step = Dies(end=2 * LIMIT, each=1, label="slow")
+    step = Dies(end=2 * RETRIES, each=1, label="slow")
     done = run(str(tmp_path / "store"), end=step)
     assert statuses(done) == {"toy-dies-on-its-way/slow": "ran"}
 
 
 def test_a_few_times_without(tmp_path: Path) -> None:
-    step = Dies(end=1, each=0, preempted=LIMIT + 2, label="stuck")
+    step = Dies(end=1, each=0, preempted=RETRIES + 2, label="stuck")
     done = run(str(tmp_path / "store"), end=step)
     assert statuses(done) == {"toy-dies-on-its-way/stuck": "failed"}
     assert done.results[step].error == "ProcessLost: its process was killed"
     attempts = list((tmp_path / "store/toy-dies-on-its-way").iterdir())
-    assert len(attempts) == (LIMIT + 2) + (LIMIT + 1)
+    assert len(attempts) == (RETRIES + 2) + (RETRIES + 1)
 
 
 @pytest.mark.parametrize("chips", ["v4-2048", "v4-8"])

@@ -14,11 +14,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from marin.errors import Preempted, ProcessLost
-from marin.executor.backends.blame import reason
-from marin.executor.backends.item_errors import explained, portable
+from marin.errors import MarinError, Preempted, ProcessAborted, ProcessLost, StepFailed, TrainingFailed
 from marin.executor.backends.private_ray import FIRST_PORT, LAST_PORT
-from marin.executor.failures import first_line
+from marin.executor.failures import explained, first_line, portable
 from marin.executor.signals import SIGNALS
 from marin.executor.verbosity import log_as_asked
 from marin.fingerprint.observation.listening import current, observing
@@ -39,27 +37,18 @@ def is_there(group: Any) -> bool:
     return placement_group_table(group).get("state") == "CREATED"
 
 
-@dataclass(frozen=True)
-class Place:
-    """A host: one bundle of a placement group."""
-
-    group: Any
-    bundle: int
-
-    def strategy(self) -> Any:
-        from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
-
-        return PlacementGroupSchedulingStrategy(self.group, placement_group_bundle_index=self.bundle)
-
-
 @dataclass(frozen=True, kw_only=True)
 class Gang:
-    """The hosts of one attempt. address: of the first one. options: of a task that takes a host's whole reservation."""
+    """The hosts of one attempt.
+
+    address: of the first one. places: by host, a PlacementGroupSchedulingStrategy of Ray with one bundle of a placement
+    group. options: of a task that takes a host's whole reservation.
+    """
 
     name: str
     accelerator: Accelerator
     address: str
-    places: tuple[Place, ...]
+    places: tuple[Any, ...]
     options: Mapping[str, Any]
 
     def run[R](self, lead: Callable[[Host], R], follow: Callable[[Host], object]) -> R:
@@ -76,11 +65,11 @@ class Gang:
         task = ray.remote(max_retries=0, max_calls=1)(call)
         others = {
             task.options(
-                **self.options, name=f"{self.name} {host}", scheduling_strategy=self.places[host.number].strategy()
+                **self.options, name=f"{self.name} {host}", scheduling_strategy=self.places[host.number]
             ).remote(host): host
             for host in hosts[1:]
         }
-        watch = _Watch(others, [place.group for place in self.places])
+        watch = _Watch(others, [place.placement_group for place in self.places])
         try:
             result = lead(dataclasses.replace(hosts[0], on_stop=watch.stops))
             watch.wait()
@@ -223,3 +212,31 @@ class _Watch:
         if not all(map(is_there, self._groups)):
             for host in self._running.values():
                 self.failures.setdefault(host, Preempted("preempted: a machine that was reserved is gone"))
+
+
+def reason(failures: Mapping[Host, BaseException]) -> BaseException:
+    """Return the causing failure with its host, followed by the errors of the other hosts.
+
+    Other hosts fail with a broken connection (TrainingFailed, or StepFailed outside training), and JAX aborts a process
+    that has lost the first host. A failure that explains itself therefore comes before both.
+    """
+    host, error = min(failures.items(), key=lambda each: _precedence(each[1]))
+    if host.count == 1 or not isinstance(error, MarinError):
+        return error
+    others = [f"\n{other}: {_line(said)}" for other, said in failures.items() if other != host]
+    return type(error)(f"{host}: {error}{''.join(others)}")
+
+
+def _precedence(error: BaseException) -> int:
+    if isinstance(error, Preempted):
+        return 0
+    if isinstance(error, ProcessAborted):
+        return 3
+    if isinstance(error, ProcessLost):
+        return 1
+    return 2 if isinstance(error, MarinError) and not isinstance(error, TrainingFailed | StepFailed) else 4
+
+
+def _line(error: BaseException) -> str:
+    kind, text = type(error).__name__, str(error).strip()
+    return f"{kind}: {text.splitlines()[0]}" if text else kind

@@ -1,9 +1,10 @@
 """A Ray cluster for one run on this machine, started with ``ray start`` and public options.
 
 It requires a token for every call. The user may have configured one for Ray (RAY_AUTH_TOKEN, RAY_AUTH_TOKEN_PATH,
-~/.ray/auth_token). Otherwise this process makes one, in a file that only this user may read. A variable would not do,
-because a step may print its environment to a log. The cluster listens on the loopback interface only, as Ray does where
-clusters of several machines are switched off. It ends with this process, even if this process is killed.
+~/.ray/auth_token). Otherwise this process makes one, in the cluster's folder, in a file that only this user may read. A
+variable would not do, because a step may print its environment to a log. The cluster listens on the loopback interface
+only, as Ray does where clusters of several machines are switched off. It ends with this process, even if this process
+is killed.
 
 ``ray.init`` is not used, because it takes no ports. If Ray must find ports itself, its node waits 15 seconds for an
 agent to report them, and dies if the machine is too busy for that.
@@ -25,16 +26,12 @@ import sysconfig
 import tempfile
 import time
 from collections.abc import Mapping
-from contextlib import suppress
 from pathlib import Path
 
 from marin.errors import NoCluster
-from marin.store.documents import BadDocument
-from marin.store.process import Holder, this_process
 
 logger = logging.getLogger(__name__)
 MODE, TOKEN, TOKEN_PATH = "RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"
-TOKEN_FOLDER, OWNER = "marin-ray-token-", "process.json"
 ONE_MACHINE = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}  # read when Ray is imported
 OBJECT_STORE_BYTES = 256 << 20  # only small messages; outputs go through the store
 START_SECONDS = 120.0  # five are enough on an idle machine
@@ -66,11 +63,12 @@ class PrivateRay:
         stay_on_this_machine()
         self._environment = {name: os.environ.get(name) for name in (MODE, TOKEN_PATH)}
         os.environ[MODE] = "token"
-        _remove_dead_tokens()
-        self.token = "" if token_is_configured() else _token_file()
-        if self.token:
-            os.environ[TOKEN_PATH] = self.token
         self._folder = tempfile.mkdtemp(prefix="marin-ray-", dir="/tmp")  # paths of sockets must be short
+        self.token = "" if token_is_configured() else os.path.join(self._folder, "token")
+        if self.token:
+            with open(os.open(self.token, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+                file.write(_token())
+            os.environ[TOKEN_PATH] = self.token
         self._log = Path(self._folder, "start.log")
         ports = dict(zip(PORTS, free_ports(len(PORTS)), strict=True))
         self.address = f"127.0.0.1:{ports['port']}"
@@ -89,18 +87,14 @@ class PrivateRay:
         try:
             import ray  # noqa: F401  # while it starts
 
-            self._wait((ports["port"], ports["node-manager-port"]))
+            limit = time.monotonic() + START_SECONDS
+            while not (answers(ports["port"]) and answers(ports["node-manager-port"])):
+                self.must_live(give_up=time.monotonic() > limit)  # Ray reports an error at once, and ends
+                time.sleep(0.05)
             logger.info("Ray answers at %s after %.1f s", self.address, time.monotonic() - began)
         except BaseException:
             self.end()
             raise
-
-    def _wait(self, ports: tuple[int, ...]) -> None:
-        """Wait until the cluster answers. Ray reports an error at once, and ends."""
-        limit = time.monotonic() + START_SECONDS
-        while not all(map(answers, ports)):
-            self.must_live(give_up=time.monotonic() > limit)
-            time.sleep(0.05)
 
     def must_live(self, *, give_up: bool = False) -> None:
         """Raise NoCluster with Ray's last words if it has ended. give_up: also if it has not."""
@@ -162,44 +156,17 @@ def free_ports(count: int) -> list[int]:
     return list(found)
 
 
-_made: set[str] = set()
-
-
 def token_is_configured() -> bool:
-    """Return whether the user configured a token. Tokens that this process made do not count.
-
-    Raises NoCluster for a file that does not exist.
-    """
+    """Return whether the user configured a token. Raises NoCluster for a file that does not exist."""
     if os.environ.get(TOKEN):
         return True
     if path := os.environ.get(TOKEN_PATH):
         if not os.path.isfile(path):
             raise NoCluster(f"{TOKEN_PATH} names {path}, which is no file; write the token there, or unset it")
-        return path not in _made
+        return True
     return Path.home().joinpath(".ray/auth_token").exists()
 
 
 @functools.cache  # Ray reads a token once in a process
-def _token_file() -> str:
-    """Return the path of a new token that lasts as long as this process."""
-    folder, owner = tempfile.mkdtemp(prefix=TOKEN_FOLDER), os.getpid()
-    path = os.path.join(folder, "token")
-    Path(folder, OWNER).write_bytes(this_process().to_json())
-    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-        file.write(secrets.token_hex(32))
-
-    def remove() -> None:
-        if os.getpid() == owner:
-            shutil.rmtree(folder, ignore_errors=True)
-
-    atexit.register(remove)
-    _made.add(path)
-    return path
-
-
-def _remove_dead_tokens() -> None:
-    """Remove tokens of this user's processes that were killed."""
-    for owner in Path(tempfile.gettempdir()).glob(f"{TOKEN_FOLDER}*/{OWNER}"):
-        with suppress(OSError, BadDocument):  # it is another user's, or another process removes it too
-            if Holder.parse(owner.read_bytes()).is_gone():
-                shutil.rmtree(owner.parent, ignore_errors=True)
+def _token() -> str:
+    return secrets.token_hex(32)

@@ -19,12 +19,11 @@ from marin.executor.backends.backend import Watcher
 from marin.executor.backends.cluster import Cluster, join, named_cluster, start_private
 from marin.executor.backends.gang import Gang
 from marin.executor.backends.inline import map_here
-from marin.executor.backends.item_errors import explained, portable
 from marin.executor.backends.requests import must_be_had, on_each_host, task_options, wants
 from marin.executor.backends.reservation import Reservation
 from marin.executor.backends.step_pickles import Unpacked, addressed, packed
 from marin.executor.context import Told
-from marin.executor.failures import first_line
+from marin.executor.failures import explained, first_line, portable
 from marin.executor.job import Ending, Job, Outcome
 from marin.executor.log_capture import captured
 from marin.executor.signals import SIGNALS
@@ -113,7 +112,7 @@ class RayBackend:
         """Send the jobs whose hosts are reserved now."""
         for reservation in list(self.reservations):
             if (gang := reservation.gang()) is not None:
-                options = {**gang.options, "scheduling_strategy": gang.places[0].strategy()}
+                options = {**gang.options, "scheduling_strategy": gang.places[0]}
                 self.reserved[self._send(reservation.job, options, gang)] = reservation
                 self.reservations.remove(reservation)
 

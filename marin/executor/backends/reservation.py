@@ -15,7 +15,7 @@ import uuid
 from contextlib import suppress
 from typing import Any
 
-from marin.executor.backends.gang import Gang, Place, is_there
+from marin.executor.backends.gang import Gang, is_there
 from marin.executor.backends.requests import SLICE, WORKER, has, head, on_each_host, task_options, whole_slices
 from marin.executor.job import Job
 
@@ -106,13 +106,16 @@ class Reservation:
         self._reserve([self._each] * len(labels), labels)
 
     def _gang(self) -> Gang:
+        from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
+
         accelerator, first = self._accelerator, self._groups[0]
         rest = iter(range(accelerator.hosts - len(first.bundle_specs)))
-        places: list[Place] = []
+        places: list[PlacementGroupSchedulingStrategy] = []
         for bundle in range(len(first.bundle_specs)):
-            places.append(Place(first, bundle))
+            places.append(PlacementGroupSchedulingStrategy(first, bundle))
             if len(self._groups) > 1:
-                places += [Place(self._groups[1], next(rest)) for _ in range(accelerator.slice_hosts - 1)]
+                others = range(accelerator.slice_hosts - 1)
+                places += [PlacementGroupSchedulingStrategy(self._groups[1], next(rest)) for _ in others]
         return Gang(
             name=self.job.step.name,
             accelerator=accelerator,

@@ -20,7 +20,8 @@ import time
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import NamedTuple
+
+from msgspec.structs import replace
 
 from marin.errors import NoCluster
 from marin.executor.backends.private_ray import (
@@ -95,7 +96,9 @@ def keep_cluster(cpus: int | None, dashboard_port: int | None) -> KeptCluster:
     for attempt in range(1, ATTEMPTS + 1):
         folder = tempfile.mkdtemp(prefix="marin-cluster-", dir="/tmp")  # paths of sockets must be short
         try:
-            return _kept(_started(folder, environment, cpus, dashboard_port))
+            kept = _started(folder, environment, cpus, dashboard_port)
+            _note().write_bytes(kept.to_json())
+            return kept
         except NoCluster:  # its node gives up on a busy machine
             if attempt == ATTEMPTS:
                 raise
@@ -103,13 +106,7 @@ def keep_cluster(cpus: int | None, dashboard_port: int | None) -> KeptCluster:
     raise AssertionError
 
 
-class _Started(NamedTuple):
-    process: subprocess.Popen[bytes]
-    ports: dict[str, int]
-    folder: str
-
-
-def _started(folder: str, environment: dict[str, str], cpus: int | None, dashboard_port: int | None) -> _Started:
+def _started(folder: str, environment: dict[str, str], cpus: int | None, dashboard_port: int | None) -> KeptCluster:
     """Start a cluster's process, and wait until Ray reports that it is ready. Raises NoCluster."""
     ports = dict(zip(PORTS, free_ports(len(PORTS)), strict=True))
     if dashboard_port or not answers(DASHBOARD_PORT):
@@ -137,20 +134,12 @@ def _started(folder: str, environment: dict[str, str], cpus: int | None, dashboa
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
         raise
-    return _Started(process, ports, folder)
-
-
-def _kept(start: _Started) -> KeptCluster:
-    """Write the cluster down, and return it."""
-    me, pid = this_process(), start.process.pid
-    kept = KeptCluster(
-        address=f"127.0.0.1:{start.ports['port']}",
-        dashboard=f"http://127.0.0.1:{start.ports['dashboard-port']}",
-        folder=start.folder,
-        process=Holder(user=me.user, host=me.host, boot=me.boot, pid=pid, started=started(pid), space=me.space),
+    return KeptCluster(
+        address=f"127.0.0.1:{ports['port']}",
+        dashboard=f"http://127.0.0.1:{ports['dashboard-port']}",
+        folder=folder,
+        process=replace(this_process(), pid=process.pid, started=started(process.pid)),
     )
-    _note().write_bytes(kept.to_json())
-    return kept
 
 
 def end_cluster(kept: KeptCluster) -> None:
