@@ -237,7 +237,7 @@ class StepContext:
         if isinstance(held, Record):
             return  # a worker that died had published it already, and its dependents may be reading it
         started = time.time()
-        held.start_beating(lambda: None)
+        held.start_beating()
         try:
             line = f"{time.strftime('%H:%M:%S')} published by {self._held.attempt}\n"
             self._store.objects.append(f"{held.attempt}/{LOG}", line.encode())

@@ -142,9 +142,9 @@ class Held:
         self.taken_by: End | None = None
         self._ended = False
         self._progress = ""
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._stop = False
-        self._beat: Callable[[], bool] | None = None
+        self._failing: float | None = None  # since when the store has accepted no beat
 
     @property
     def number(self) -> int:
@@ -155,55 +155,51 @@ class Held:
         """Return the directory of the attempt."""
         return self.claim.attempt
 
-    def start_beating(self, on_loss: Callable[[], None], every: float | None = None) -> None:
-        """Renew the claim in the background. every: None for BEAT_EVERY.
+    def start_beating(self) -> None:
+        """Renew the claim in the background, until it ends or is lost.
 
-        Calls ``on_loss()`` once if another process took over, or may have, because the store accepted no beat for
-        EXPIRY seconds.
+        It is also lost if the store accepts no beat for EXPIRY seconds, because another process may have taken over.
         """
-        failing: float | None = None  # since when
+        heartbeat_thread().add(self._beat, BEAT_EVERY)
 
-        def beat() -> bool:
-            nonlocal failing
-            began = time.monotonic()
-            with self._lock:
-                if self._stop:
-                    return False
-                try:
-                    self._renew()
-                except LeaseLost:
-                    on_loss()
-                    return False
-                except (MarinError, OSError) as error:  # the store is unreachable for a moment, or for longer
-                    failing = failing if failing is not None else began
-                    if time.monotonic() - failing <= EXPIRY:
-                        logger.info("the claim of %s could not be renewed just now: %s", self.attempt, error)
-                        return True
+    def stop_beating(self) -> None:
+        """Stop renewing. No beat is under way when this returns."""
+        self._stop = True
+        heartbeat_thread().remove(self._beat)
+        with self._lock:
+            """A running beat has ended."""
+
+    def _beat(self) -> bool:
+        began = time.monotonic()
+        with self._lock:
+            if self._stop:
+                return False
+            try:
+                self.renew()
+            except LeaseLost:
+                return False
+            except (MarinError, OSError) as error:  # the store is unreachable for a moment, or for longer
+                self._failing = self._failing if self._failing is not None else began
+                if time.monotonic() - self._failing > EXPIRY:
                     self.lost = (
                         f"{self.attempt}: this attempt was stopped because it could not renew its claim for "
                         f"{EXPIRY:.0f} s ({error}), and others may take the step over. It committed nothing; run "
                         "again when the store answers"
                     )
-                    on_loss()
                     return False
-                failing = None
+                logger.info("the claim of %s could not be renewed just now: %s", self.attempt, error)
                 return True
-
-        self._beat = beat
-        heartbeat_thread().add(beat, every if every is not None else BEAT_EVERY)
-
-    def stop_beating(self) -> None:
-        """Stop renewing. ``on_loss`` is not called after this returns."""
-        self._stop = True
-        if self._beat is not None:
-            heartbeat_thread().remove(self._beat)
-        with self._lock:
-            """A running beat has ended."""
+            self._failing = None
+            return True
 
     def renew(self) -> None:
         """Renew the claim now. Raises LeaseLost if another process took over."""
         with self._lock:
-            self._renew()
+            claim = structs.replace(self.claim, beat=self.claim.beat + 1, progress=self._progress)
+            self.objects.write(claim_name(self.identity, self.number), claim.to_json())
+            self.claim = claim
+            if self.objects.read(end_name(self.identity, self.number)) is not None:
+                self._lose()
 
     def report(self, progress: str) -> None:
         """Set the progress that the next beat publishes."""
@@ -239,13 +235,6 @@ class Held:
                 self._lose()
         self._ended = True
         self.stop_beating()
-
-    def _renew(self) -> None:
-        claim = structs.replace(self.claim, beat=self.claim.beat + 1, progress=self._progress)
-        self.objects.write(claim_name(self.identity, self.number), claim.to_json())
-        self.claim = claim
-        if self.objects.read(end_name(self.identity, self.number)) is not None:
-            self._lose()
 
     def _lose(self) -> NoReturn:
         who = "ended already"

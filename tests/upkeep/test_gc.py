@@ -613,12 +613,13 @@ def test_a_long_gc_lets_waiting_runs_go_on_and_sees_their_needs(
     assert last_turn(store) >= 3
 
 
-def test_one_gc_at_a_time(tmp_path: Path) -> None:
+def test_one_gc_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("marin.store.ends.BEAT_EVERY", 0.05)
     store = Store(str(tmp_path / "store"))
     run(store.prefix, a=Write(text="a", label="a"))
     turn = take_turn(store, Watch())
     assert isinstance(turn, Held)
-    turn.start_beating(lambda: None, every=0.05)
+    turn.start_beating()
     with pytest.raises(StoreError, match="has been running on"):
         sweep(store, GcOptions())
     turn.release()

@@ -172,7 +172,7 @@ class _Copies:
         if original is not None and original.root == record.root:
             made, entries = replace(record, attempt=original.attempt, stamp=original.stamp), list[FileEntry]()
         else:  # an alias of other bytes gets a copy, too
-            held.start_beating(lambda: None)
+            held.start_beating()
             entries = self._copy(record, held, progress)
             output = self.target.directory / held.attempt
             made = replace(record, attempt=held.attempt, alias_of="", stamp=output.stamp())
