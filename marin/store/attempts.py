@@ -134,10 +134,12 @@ def note_stop(store: Store, identity: str, why: str, after: int) -> str:
     with suppress(MarinError):
         ends = read_ends(store.objects, {identity: after})[identity]
         last = max(ends, default=after)
-        if not ends.get(last) or store.objects.read(claim_name(identity, last + 1)) is not None:
-            return ""  # the attempt that was stopped, if any, has no end
-        end = parse_end(ends[last], end_name(identity, last))
-        failure = store.failure(end.attempt) if isinstance(end, End) and end.how is How.RELEASED else None
+        end = parse_end(ends.get(last, b""), end_name(identity, last))
+        if not isinstance(end, End) or end.how is not How.RELEASED:
+            return ""
+        if store.objects.read(claim_name(identity, last + 1)) is not None:
+            return ""  # the attempt that was stopped has no end
+        failure = store.failure(end.attempt)
         if failure is not None and failure.stopped:
             store.objects.write(f"{end.attempt}/{FAILURE}", replace(failure, error=why).to_json())
             return f"{end.attempt}/{LOG}"

@@ -96,8 +96,13 @@ def is_record(content: bytes) -> bool:
     return b'"identity":' in content or not content.startswith(b'{"')
 
 
-def parse_end(content: bytes, where: str) -> Record | End:
-    """Parse an end. Raises CorruptRecord if it is unreadable, or the record of another identity or attempt."""
+def parse_end(content: bytes, where: str) -> Record | End | None:
+    """Parse an end. An empty one, as a power cut leaves it, is an end without a result: None.
+
+    Raises CorruptRecord if it is unreadable, or the record of another identity or attempt.
+    """
+    if not content:
+        return None
     if not is_record(content):
         return End.parse_file(content, where, "end", "empty the file and run again: an empty end counts for nothing")
     record = parse_record(content, where)
@@ -283,7 +288,11 @@ def take(
             foreign.add(name)
         content = objects.read(end_name(identity, number))
         if content is not None:
-            newer = newer_of(newer, _readable(content, end_name(identity, number)))
+            end = parse_end(content, end_name(identity, number))
+            if isinstance(end, Record):
+                newer = end
+            elif end is not None and end.how is How.COLLECTED:
+                newer = None
             number += 1
             continue
         if newer is not None:
@@ -323,17 +332,10 @@ def take_in_turn[T](attempt: Callable[[], T | Claim], waiting: Callable[[Claim],
     return taken
 
 
-def newer_of(before: Record | None, end: Record | End | None) -> Record | None:
-    """Return the output of an identity after one more end: the record of the last committed one, unless gc took it."""
-    if isinstance(end, Record):
-        return end
-    return None if end is not None and end.how is How.COLLECTED else before
-
-
 def read_end(objects: Objects, identity: str, number: int) -> Record | End | None:
     """Return how an attempt ended; None if it has no end. Raises CorruptRecord."""
     content = objects.read(end_name(identity, number))
-    return None if content is None else _readable(content, end_name(identity, number))
+    return None if content is None else parse_end(content, end_name(identity, number))
 
 
 def read_ends(objects: Objects, after: Mapping[str, int]) -> dict[str, dict[int, bytes]]:
@@ -364,11 +366,6 @@ def read_claims(objects: Objects, after: Mapping[str, int]) -> dict[str, Claim]:
         with suppress(CorruptRecord):
             found[names[name]] = parse_claim(content, name)
     return found
-
-
-def _readable(content: bytes, name: str) -> Record | End | None:
-    """Parse an end. An empty one, as a power cut leaves it, is an end without a result."""
-    return parse_end(content, name) if content else None
 
 
 def _ended(how: How, attempt: str, why: str) -> bytes:

@@ -117,7 +117,7 @@ class Inventory:
         where = f"{self.store.prefix}/{name}"
         if name.startswith(SUPERSEDED):
             return parse_record(content, where)
-        return parse_end(content, where) if content else None
+        return parse_end(content, where)
 
     def _read_earlier(self) -> None:
         """Read the records of a store of before."""

@@ -80,7 +80,7 @@ def _pack_name(end: str) -> str:
 
 def _is_readable(name: str, content: str) -> bool:
     try:
-        return bool(content and parse_end(content.encode(), name))
+        return parse_end(content.encode(), name) is not None
     except CorruptRecord:
         return False
 

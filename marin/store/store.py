@@ -79,7 +79,7 @@ class Store:
         """
         ends = read_ends(self.objects, {identity: after or 0})[identity]
         for number in sorted(ends, reverse=True):
-            end = parse_end(ends[number], f"{self.prefix}/{end_name(identity, number)}") if ends[number] else None
+            end = parse_end(ends[number], f"{self.prefix}/{end_name(identity, number)}")
             if isinstance(end, Record):
                 return end
             if end is not None and end.how is How.COLLECTED:
