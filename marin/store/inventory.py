@@ -93,7 +93,7 @@ class Inventory:
         left = {identity: list(numbers) for identity, numbers in self._numbers.items()}
         while left:
             names = {end_name(identity, numbers.pop()): identity for identity, numbers in left.items()}
-            for name, content in self.store.end_contents(list(names)).items():
+            for name, content in self.store.packs.read(list(names)).items():
                 identity = names[name]
                 try:
                     end = self._parsed(name, content)

@@ -14,7 +14,7 @@ from typing import Any
 from marin.errors import CorruptRecord, StoreError
 from marin.store.documents import BadDocument, parse_json
 from marin.store.ends import parse_end
-from marin.store.layout import INDEX
+from marin.store.layout import ENDS, INDEX, numbered
 from marin.store.objects.objects import Objects
 
 FORMAT = 2
@@ -24,7 +24,7 @@ type Pack = dict[str, str]  # content by name
 
 
 class Packs:
-    """Reads ends through the packs of a store. unpacked: ends that had to be read one by one so far."""
+    """Reads ends, on a remote store through its packs. unpacked: ends that had to be read one by one so far."""
 
     def __init__(self, objects: Objects, worth: int = WORTH_PACKING) -> None:
         """worth: the number of single reads from which packs are written."""
@@ -34,6 +34,8 @@ class Packs:
 
     def read(self, names: Collection[str]) -> dict[str, bytes]:
         """Return the content of these ends by name. names: as a listing has just given them."""
+        if not self.objects.is_remote:
+            return self.objects.read_many(list(names))
         self._load({_pack_name(name) for name in names})
         found = {name: packed.encode() for name in names if (packed := self.packs[_pack_name(name)].get(name))}
         single = [name for name in names if name not in found]
@@ -45,11 +47,15 @@ class Packs:
                 continue  # not an end; parsing it raises the error
         return found
 
-    def pack(self) -> None:
+    def pack(self, made: Collection[str] = ()) -> None:
         """Add the ends that were read one by one to the packs, if they are enough. Ignores a store's refusal.
 
-        An unreadable end stays out, so that a person who restores the file is heard.
+        made: identities that this run committed; their ends are packed too, if they are enough. An unreadable end stays
+        out, so that a person who restores the file is heard.
         """
+        if self.objects.is_remote and len(made) >= self.worth:
+            wanted = set(made)
+            self.read([f"{ENDS}/{name}" for name in self.objects.list(ENDS) if numbered(name)[0] in wanted])
         if len(self.unpacked) < self.worth:
             return
         by_pack: dict[str, Pack] = {}

@@ -137,10 +137,9 @@ def test_packs_of_ends_bring_nothing_back(remote_prefix: str) -> None:
     store = Store(remote_prefix)
     source = Write(text="a", label="source", lifetime=after_use(days=1))
     run(remote_prefix, end=Join(parts=(source,), label="end"))
-    assert store.packs is not None
     store.packs.worth = 1
     assert source.identity in Inventory(store).records
-    store.pack_ends([])
+    store.packs.pack()
     collect(store, 3)
     assert source.identity not in Inventory(Store(remote_prefix)).records
     assert planned(remote_prefix, again=source).of(source).action == "run"
