@@ -101,8 +101,7 @@ def withdraw(store: Store, record: Record, because: str) -> Revocation:
 
 def revoked(store: Store) -> Revocations:
     """Return the revocations in force. Takes one listing and one read for each statement. Raises CorruptRecord."""
-    every = _statements(store)
-    return Revocations(entry for entries in every.read(every.names()).values() for entry in _in_force(entries))
+    return Revocations(entry for entries in _statements(store).every().values() for entry in _in_force(entries))
 
 
 def revoked_bytes(store: Store, root: str, content: str) -> Revocation | None:
@@ -118,8 +117,8 @@ def bring_revocations(source: Store, target: Store) -> bool:
 
     If the two stores disagree about the same bytes, bytes that are revoked in either stay revoked.
     """
-    theirs, ours = _statements(source), _statements(target)
-    there, here = theirs.read(theirs.names()), ours.read(ours.names())
+    ours = _statements(target)
+    there, here = _statements(source).every(), ours.every()
     news = False
     for key, entries in there.items():
         known = here.get(key, [])

@@ -240,8 +240,8 @@ def _bring_missing(source: Store, target: Store, folder: str, digests: Iterable[
 
 
 def _bring_accepted(source: Store, target: Store, records: Iterable[Record]) -> None:
-    accepted = source.acceptances.keys()
-    for identity in {record.identity for record in records} & accepted:
+    accepted = source.acceptances.by_key()
+    for identity in {record.identity for record in records} & accepted.keys():
         known = target.acceptances.about(identity)
         new = [entry for entry in source.acceptances.about(identity) if entry not in known]
         if new:
