@@ -17,19 +17,8 @@ HIDDEN = "***"
 SHORTEST = 8  # characters of an environment variable's value; shorter ones occur in any text
 LOOK_AGAIN = 1.0  # seconds: reading the environment for every line costs more than the line
 WORDS = ("token", "secret", "passw", "passphrase", "signature", "credential", "key")  # every secret name has one
-PREFIXES = (
-    "hf_",
-    "gh",
-    "github_pat_",
-    "glpat-",
-    "AKIA",
-    "ASIA",
-    "AIza",
-    "ya29.",
-    "xox",
-    "sk-",
-    "eyJ",
-)  # one begins each known shape
+# One begins each known shape.
+PREFIXES = ("hf_", "gh", "github_pat_", "glpat-", "AKIA", "ASIA", "AIza", "ya29.", "xox", "sk-", "eyJ")
 _AFTER_SCHEME = r"://[^\s\"'<>\\]+"
 # It matches from the scheme's last character on: matching the whole scheme is quadratic in the longest word.
 _URL = re.compile(rf"[A-Za-z0-9+.-]{_AFTER_SCHEME}")
@@ -57,7 +46,7 @@ def redacted(text: str) -> str:
     """Return the text with every credential replaced by ``***``. Redacting twice changes nothing."""
     lowered = text.lower()
     if "://" in text:
-        text = _URL.sub(_url, text)
+        text = _URL.sub(lambda found: _without_secrets(found[0]), text)
     if ("=" in text or "--" in text) and any(word in lowered for word in WORDS):
         text = _ASSIGNED.sub(rf"\1{HIDDEN}", _OPTION.sub(rf"\1{HIDDEN}", text))
     if "Bearer " in text or "Basic " in text:
@@ -91,14 +80,10 @@ def without_credentials[T](value: T) -> T:
 
 def is_address_with_credentials(text: str) -> bool:
     """Is the whole text a URL that holds a credential? Secrets of the environment do not count."""
-    return re.fullmatch(rf"[A-Za-z][A-Za-z0-9+.-]*{_AFTER_SCHEME}", text) is not None and _url_of(text) != text
+    return re.fullmatch(rf"[A-Za-z][A-Za-z0-9+.-]*{_AFTER_SCHEME}", text) is not None and _without_secrets(text) != text
 
 
-def _url(found: re.Match[str]) -> str:
-    return _url_of(found[0])
-
-
-def _url_of(url: str) -> str:
+def _without_secrets(url: str) -> str:
     return _PARAMETER.sub(rf"\1{HIDDEN}", _USER.sub(rf"\1{HIDDEN}@", url))
 
 
