@@ -53,10 +53,7 @@ class Attempt:
 
 
 def parse_attempt(directory: str) -> Attempt | None:
-    """Return the attempt with this directory below the store (``train/bison-651fee5ed933.0001``), or None.
-
-    None means that the name is not an attempt's.
-    """
+    """Return the attempt with this directory below the store (``train/bison-651fee5ed933.0001``), if it is one."""
     op, _, rest = directory.partition("/")
     found = _DIRECTORY.fullmatch(rest)
     if found is None:
@@ -113,8 +110,8 @@ def written_by(store: Store, attempt: Attempt, file: str) -> tuple[str, bytes] |
 
 def standing(store: Store, attempt: Attempt) -> tuple[AttemptStatus, str]:
     """Return the status of an attempt, and one line about it."""
-    claim = _open_claim(store, attempt.short)
-    if claim is not None and claim.attempt == attempt.directory:
+    claim, is_open = _last_claims(store, {attempt.short}).get(attempt.short, (None, False))
+    if claim is not None and is_open and claim.attempt == attempt.directory:
         if claim.holder.is_gone():
             return AttemptStatus.DEAD, f"held by {claim.holder} since {claim.since}; its process is gone"
         return AttemptStatus.RUNNING, f"{claim.holder} since {claim.since} {claim.progress}".rstrip()
@@ -144,12 +141,6 @@ def note_stop(store: Store, identity: str, why: str, after: int) -> str:
             store.objects.write(f"{end.attempt}/{FAILURE}", replace(failure, error=why).to_json())
             return f"{end.attempt}/{LOG}"
     return ""
-
-
-def _open_claim(store: Store, short: str) -> Claim | None:
-    """Return the claim without an end of an identity, found by its first digits. None also if unreadable."""
-    claim, is_open = _last_claims(store, {short}).get(short, (None, False))
-    return claim if is_open else None
 
 
 def _last_claims(store: Store, shorts: Collection[str]) -> dict[str, tuple[Claim, bool]]:

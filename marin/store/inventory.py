@@ -99,7 +99,6 @@ class Inventory:
                     end = self._parsed(name, content)
                 except CorruptRecord as error:
                     self.damage[identity] = str(error)
-                    left.pop(identity)
                     continue
                 if isinstance(end, Record):
                     self.records[identity] = end
@@ -107,11 +106,9 @@ class Inventory:
                     self.ends.setdefault(identity, end)
                     if end.how is How.COLLECTED:
                         self.collected[identity] = end.why
-                if identity in self.records or identity in self.collected:
-                    left.pop(identity)
-            left = {identity: numbers for identity, numbers in left.items() if numbers}
-        for identity in self.ends.keys() & self.records.keys():
-            del self.ends[identity]
+            told = (self.records, self.collected, self.damage)
+            left = {each: numbers for each, numbers in left.items() if numbers and not any(each in it for it in told)}
+        self.ends = {identity: end for identity, end in self.ends.items() if identity not in self.records}
 
     def _parsed(self, name: str, content: bytes) -> Record | End | None:
         where = f"{self.store.prefix}/{name}"
