@@ -217,7 +217,7 @@ class StepContext:
             self._noted = now
             with suppress(MarinError, OSError):  # the end of the attempt notes all reads, unless it is killed before
                 self.note_reads(seen)
-        self._held.report(f"{done:,.0f}/{total:,.0f} {unit}" + (f" · {redacted(note)}" if note else ""))
+        self._held.progress = f"{done:,.0f}/{total:,.0f} {unit}" + (f" · {redacted(note)}" if note else "")
 
     def log(self, message: str) -> None:
         self._still_ours()

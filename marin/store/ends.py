@@ -146,7 +146,7 @@ class Held:
         self.lost: str = ""
         self.taken_by: End | None = None
         self._ended = False
-        self._progress = ""
+        self.progress = ""  # for people; the next beat publishes it
         self._lock = threading.RLock()
         self._stop = False
         self._failing: float | None = None  # since when the store has accepted no beat
@@ -200,15 +200,11 @@ class Held:
     def renew(self) -> None:
         """Renew the claim now. Raises LeaseLost if another process took over."""
         with self._lock:
-            claim = structs.replace(self.claim, beat=self.claim.beat + 1, progress=self._progress)
+            claim = structs.replace(self.claim, beat=self.claim.beat + 1, progress=self.progress)
             self.objects.write(claim_name(self.identity, self.number), claim.to_json())
             self.claim = claim
             if self.objects.read(end_name(self.identity, self.number)) is not None:
                 self._lose()
-
-    def report(self, progress: str) -> None:
-        """Set the progress that the next beat publishes."""
-        self._progress = progress
 
     def commit(self, record: bytes, *, lasting: bool = False) -> None:
         """End the attempt with its record: the point of no return. Raises LeaseLost if another process took over.
@@ -253,11 +249,7 @@ class Held:
 
 
 def take(
-    objects: Objects,
-    identity: str,
-    attempt_of: Callable[[int], str],
-    is_dead: Callable[[Claim], bool],
-    after: int = 0,
+    objects: Objects, identity: str, attempt_of: Callable[[int], str], is_dead: Callable[[Claim], bool], after: int = 0
 ) -> Held | Claim | Record:
     """Begin the next attempt at an identity. Return it, or another holder's claim, or a newer committed output.
 

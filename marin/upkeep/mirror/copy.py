@@ -194,7 +194,7 @@ class _Copies:
 
         def still_ours() -> None:
             self._go_on()
-            held.report(f"mirroring {progress.copied_files + progress.resumed_files} of {len(entries)} files")
+            held.progress = f"mirroring {progress.copied_files + progress.resumed_files} of {len(entries)} files"
             if held.lost:
                 raise LeaseLost(held.lost)
 
