@@ -6,6 +6,7 @@ import functools
 import json
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, ClassVar, Self
 
 import msgspec
@@ -100,13 +101,10 @@ class Versioned(Document, frozen=True, kw_only=True):
 
     @classmethod
     def _from_the_future(cls, content: bytes, where: str, kind: str) -> str:
-        try:
-            found = parse_json(content)["format"]
-        except (BadDocument, TypeError, KeyError):
-            return ""
-        if not isinstance(found, int) or found <= cls.LATEST:
-            return ""
-        return f"{where} has {kind} format {found}, this marin reads up to {cls.LATEST}; update marin"
+        with suppress(BadDocument):
+            if (found := Versioned.parse(content).format) > cls.LATEST:
+                return f"{where} has {kind} format {found}, this marin reads up to {cls.LATEST}; update marin"
+        return ""
 
 
 def _parse(kind: Any, content: bytes) -> Any:
