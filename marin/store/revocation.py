@@ -58,23 +58,17 @@ class Revocations:
         return self._by_root.get(root) or (self._by_content.get(content) if content else None)
 
     def describe(self, revocation: Revocation) -> str:
-        """Return the text of a revocation, with the output to use instead, if there is one."""
-        instead = self.instead_of(revocation)
-        if instead is None:
+        """Return the text of a revocation, with the output to use instead, if there is one.
+
+        If the replacement was revoked later, its own replacement counts.
+        """
+        instead, seen = revocation.replacement, set[str]()
+        while instead is not None and instead.root not in seen and (later := self.of(instead.root)) is not None:
+            seen.add(instead.root)
+            instead = later.replacement
+        if instead is None or instead.root in seen:  # every one was revoked
             return revocation.describe()
         return f"{revocation.describe()}; use {instead.name} {instead.identity[:12]} instead"
-
-    def instead_of(self, revocation: Revocation) -> Replacement | None:
-        """Return the replacement, or its own replacement if it was revoked later. None if every one was revoked."""
-        seen: set[str] = set()
-        instead = revocation.replacement
-        while instead is not None and instead.root not in seen:
-            seen.add(instead.root)
-            later = self.of(instead.root)
-            if later is None:
-                return instead
-            instead = later.replacement
-        return None
 
 
 def revoke(store: Store, record: Record, because: str, replacement: Record | None = None) -> Revocation:
