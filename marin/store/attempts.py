@@ -36,16 +36,12 @@ class AttemptStatus(StrEnum):
 
 @dataclass(frozen=True)
 class Attempt:
-    """One attempt at a step, known by its directory.
+    """One attempt at a step, known by its directory."""
 
-    directory: below the store. name: ``op/label``, as far as the directory's name holds it. short: 12 digits of the
-    identity. token: counts the attempts of one identity.
-    """
-
-    directory: str
-    name: str
-    short: str
-    token: int
+    directory: str  # below the store
+    name: str  # ``op/label``, as far as the directory's name holds it
+    short: str  # 12 digits of the identity
+    token: int  # counts the attempts of one identity
 
     @property
     def log(self) -> str:
