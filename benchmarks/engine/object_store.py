@@ -68,7 +68,7 @@ def measured(
         for how in ("one by one", "from packs"):
             if how == "from packs":
                 server.delay(0.0)
-                store.pack_ends(Inventory(store).records)
+                store.packs.pack(Inventory(store).records)
             seconds: list[float] = []
             for _ in range(repeats):
                 server.delay(delay)

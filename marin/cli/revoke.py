@@ -49,7 +49,8 @@ def command(
         if instead.kind != record.kind:
             wrong = f"is of kind {instead.kind}; it cannot replace {record.name}, a {record.kind}"
             raise BadField(f"{instead.name} {wrong}")
-        if (bad := Taint(lineage, Revocations([*revoked(store).all, entry])).of(output_of(instead))) is not None:
+        bad = Taint(lineage, Revocations([*revoked(store).all, entry])).found.get(output_of(instead))
+        if bad is not None:
             why = "holds revoked bytes itself" if bad.is_revoked else bad.way
             raise BadField(f"{instead.name} {instead.identity[:12]} cannot be the replacement: {why}")
     pages: list[str] = []
@@ -58,7 +59,7 @@ def command(
         pages = _stamp_pages(store)
     groups: dict[str, list[Record]] = {"the same bytes": [], "checkpoints": [], "other outputs made from it": []}
     for output, each in lineage.records.items():
-        if (bad := concerned.of(output)) is not None:
+        if (bad := concerned.found.get(output)) is not None:
             made_from_it = "checkpoints" if each.kind == "checkpoint" else "other outputs made from it"
             groups["the same bytes" if bad.is_revoked else made_from_it].append(each)
     if as_json:

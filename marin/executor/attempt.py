@@ -77,7 +77,7 @@ def attempt(
     seen: Observation | None = None
     try:
         try:
-            held.start_beating(lambda: None)
+            held.start_beating()
             with store_errors(store.prefix):
                 context.log(f"{step.name} {step.identity} attempt {held.number} on {this_process()}")
                 code = check_code(job)

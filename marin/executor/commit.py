@@ -133,7 +133,7 @@ def commit_alias(job: Job, original: Record, accepted: Acceptance | None, store:
         return taken
     try:
         if step.pin is not None:
-            taken.start_beating(lambda: None)  # reading every byte may take longer than a claim without a beat lasts
+            taken.start_beating()  # reading every byte may take longer than a claim without a beat lasts
             if wrong := store.verify(original, Check.CHECKSUMS):
                 raise CorruptOutput(f"the pinned output {original.attempt} is damaged: {'; '.join(wrong[:3])}")
         inputs = [original] if step.pin is not None else list(job.inputs.values())

@@ -207,7 +207,7 @@ class StepContext:
             self._noted = now
             with suppress(MarinError, OSError):  # the end of the attempt notes all reads, unless it is killed before
                 self.note_reads(seen)
-        self._held.report(f"{done:,.0f}/{total:,.0f} {unit}" + (f" · {redacted(note)}" if note else ""))
+        self._held.progress = f"{done:,.0f}/{total:,.0f} {unit}" + (f" · {redacted(note)}" if note else "")
 
     def log(self, message: str) -> None:
         self._still_ours()
@@ -228,7 +228,7 @@ class StepContext:
         if isinstance(held, Record):
             return  # a worker that died had published it already, and its dependents may be reading it
         started = time.time()
-        held.start_beating(lambda: None)
+        held.start_beating()
         try:
             line = f"{time.strftime('%H:%M:%S')} published by {self._held.attempt}\n"
             self._store.objects.append(f"{held.attempt}/{LOG}", line.encode())

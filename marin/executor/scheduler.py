@@ -107,7 +107,7 @@ class Scheduler:
                     if self.started:
                         self.backend.stop()
                 made = [result.step.identity for result in self.run.having(Status.RAN, Status.ALIAS)]
-                self.store.pack_ends(made)
+                self.store.packs.pack(made)
         finally:
             self.run.seconds = time.monotonic() - began
         return self.run

@@ -159,7 +159,7 @@ def _about_outputs(audit: Audit, known: StoreClaims) -> None:
     lineage = audit.lineage
     for output, claims in known.of(audit.scope).items():
         for claim in claims:
-            if (bad := known.taint.of(output)) is not None and claim.is_bad:
+            if (bad := known.taint.found.get(output)) is not None and claim.is_bad:
                 text = f"{bad.revocation.name}: {known.revocations.describe(bad.revocation)}"
                 audit.add(Claim(Grade.UNTRUSTED, "revoked", text), [output])
             elif claim.subject == Subject.SUPERSEDED and output.identity not in lineage.current:

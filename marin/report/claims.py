@@ -70,7 +70,7 @@ class StoreClaims:
 
     def _claims(self, output: Output, accepted: list[str]) -> Iterator[Claim]:
         """accepted: names of the acceptances of the output."""
-        bad, record = self.taint.of(output), self.lineage.records.get(output)
+        bad, record = self.taint.found.get(output), self.lineage.records.get(output)
         if bad is not None:
             subject = Subject.REVOKED if bad.is_revoked else Subject.UNTRUSTED
             yield Claim(Grade.UNTRUSTED, subject, bad.why.removeprefix("revoked "))

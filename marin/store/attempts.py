@@ -36,16 +36,12 @@ class AttemptStatus(StrEnum):
 
 @dataclass(frozen=True)
 class Attempt:
-    """One attempt at a step, known by its directory.
+    """One attempt at a step, known by its directory."""
 
-    directory: below the store. name: ``op/label``, as far as the directory's name holds it. short: 12 digits of the
-    identity. token: counts the attempts of one identity.
-    """
-
-    directory: str
-    name: str
-    short: str
-    token: int
+    directory: str  # below the store
+    name: str  # ``op/label``, as far as the directory's name holds it
+    short: str  # 12 digits of the identity
+    token: int  # counts the attempts of one identity
 
     @property
     def log(self) -> str:
@@ -53,10 +49,7 @@ class Attempt:
 
 
 def parse_attempt(directory: str) -> Attempt | None:
-    """Return the attempt with this directory below the store (``train/bison-651fee5ed933.0001``), or None.
-
-    None means that the name is not an attempt's.
-    """
+    """Return the attempt with this directory below the store (``train/bison-651fee5ed933.0001``), if it is one."""
     op, _, rest = directory.partition("/")
     found = _DIRECTORY.fullmatch(rest)
     if found is None:
@@ -113,8 +106,8 @@ def written_by(store: Store, attempt: Attempt, file: str) -> tuple[str, bytes] |
 
 def standing(store: Store, attempt: Attempt) -> tuple[AttemptStatus, str]:
     """Return the status of an attempt, and one line about it."""
-    claim = _open_claim(store, attempt.short)
-    if claim is not None and claim.attempt == attempt.directory:
+    claim, is_open = _last_claims(store, {attempt.short}).get(attempt.short, (None, False))
+    if claim is not None and is_open and claim.attempt == attempt.directory:
         if claim.holder.is_gone():
             return AttemptStatus.DEAD, f"held by {claim.holder} since {claim.since}; its process is gone"
         return AttemptStatus.RUNNING, f"{claim.holder} since {claim.since} {claim.progress}".rstrip()
@@ -134,20 +127,16 @@ def note_stop(store: Store, identity: str, why: str, after: int) -> str:
     with suppress(MarinError):
         ends = read_ends(store.objects, {identity: after})[identity]
         last = max(ends, default=after)
-        if not ends.get(last) or store.objects.read(claim_name(identity, last + 1)) is not None:
-            return ""  # the attempt that was stopped, if any, has no end
-        end = parse_end(ends[last], end_name(identity, last))
-        failure = store.failure(end.attempt) if isinstance(end, End) and end.how is How.RELEASED else None
+        end = parse_end(ends.get(last, b""), end_name(identity, last))
+        if not isinstance(end, End) or end.how is not How.RELEASED:
+            return ""
+        if store.objects.read(claim_name(identity, last + 1)) is not None:
+            return ""  # the attempt that was stopped has no end
+        failure = store.failure(end.attempt)
         if failure is not None and failure.stopped:
             store.objects.write(f"{end.attempt}/{FAILURE}", replace(failure, error=why).to_json())
             return f"{end.attempt}/{LOG}"
     return ""
-
-
-def _open_claim(store: Store, short: str) -> Claim | None:
-    """Return the claim without an end of an identity, found by its first digits. None also if unreadable."""
-    claim, is_open = _last_claims(store, {short}).get(short, (None, False))
-    return claim if is_open else None
 
 
 def _last_claims(store: Store, shorts: Collection[str]) -> dict[str, tuple[Claim, bool]]:

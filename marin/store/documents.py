@@ -6,6 +6,7 @@ import functools
 import json
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, ClassVar, Self
 
 import msgspec
@@ -106,27 +107,11 @@ class Versioned(Document, frozen=True, kw_only=True):
         return found
 
     @classmethod
-    def parse_lines(cls, content: bytes | None, where: str, kind: str, remedy: str) -> list[Self]:
-        """Parse an append-only file with one document a line. content: None if there is no file.
-
-        Raises CorruptRecord, also for an empty file: its lines were lost.
-        """
-        if content is None:
-            return []
-        if not content.strip():
-            raise CorruptRecord(f"{where} is empty, so that at least one {kind} is lost; {remedy}")
-        lines = enumerate(content.splitlines(), start=1)
-        return [cls.parse_file(line, f"{where}:{number}", kind, remedy) for number, line in lines]
-
-    @classmethod
     def _from_the_future(cls, content: bytes, where: str, kind: str) -> str:
-        try:
-            found = parse_json(content)["format"]
-        except (BadDocument, TypeError, KeyError):
-            return ""
-        if not isinstance(found, int) or found <= cls.LATEST:
-            return ""
-        return f"{where} has {kind} format {found}, this marin reads up to {cls.LATEST}; update marin"
+        with suppress(BadDocument):
+            if (found := Versioned.parse(content).format) > cls.LATEST:
+                return f"{where} has {kind} format {found}, this marin reads up to {cls.LATEST}; update marin"
+        return ""
 
 
 def _parse(kind: Any, content: bytes) -> Any:

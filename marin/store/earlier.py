@@ -11,7 +11,7 @@ An output of such a store has the number 0, so that every end of today comes aft
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Set
 
 from msgspec.structs import replace
 
@@ -22,12 +22,19 @@ from marin.store.record import Record, parse_record
 
 
 def earlier_records(
-    objects: Objects, prefix: str, identities: Collection[str] | None = None
+    objects: Objects, prefix: str, identities: Set[str] | None = None
 ) -> tuple[dict[str, Record], dict[str, str]]:
     """Return (the records by identity, errors of unreadable ones). identities: None for all. Takes one listing."""
-    there = {name.removesuffix(".json") for name in objects.list(RECORDS)}
-    wanted = there if identities is None else there & set(identities)
-    return _parsed(prefix, {each: content for each, content in _contents(objects, wanted).items() if content})
+    there = {f"{RECORDS}/{name}": name.removesuffix(".json") for name in sorted(objects.list(RECORDS))}
+    wanted = [name for name, identity in there.items() if identities is None or identity in identities]
+    found, damage = dict[str, Record](), dict[str, str]()
+    for name, content in objects.read_many(wanted).items():
+        try:
+            if content:
+                found[there[name]] = _parsed(content, f"{prefix}/{name}")
+        except CorruptRecord as error:
+            damage[there[name]] = str(error)
+    return found, damage
 
 
 def earlier_attempts(objects: Objects) -> set[str]:
@@ -37,28 +44,13 @@ def earlier_attempts(objects: Objects) -> set[str]:
 
 def earlier_record(objects: Objects, prefix: str, identity: str) -> Record | None:
     """Return the record of one identity, or None. Raises CorruptRecord."""
-    content = objects.read(f"{RECORDS}/{identity}.json")
-    return parse_earlier(content, f"{prefix}/{RECORDS}/{identity}.json", identity) if content else None
+    content = objects.read(name := f"{RECORDS}/{identity}.json")
+    return _parsed(content, f"{prefix}/{name}") if content else None
 
 
-def parse_earlier(content: bytes, where: str, identity: str) -> Record:
-    """Parse a record. Raises CorruptRecord, also if it is of another identity."""
+def _parsed(content: bytes, where: str) -> Record:
+    """Parse a record. Raises CorruptRecord, also if it is of another identity than its name."""
     record = parse_record(content, where)
-    if record.identity != identity:
+    if not where.endswith(f"/{record.identity}.json"):
         raise CorruptRecord(f"{where} belongs to {record.identity}; it was copied or edited by hand")
     return replace(record, token=0)
-
-
-def _contents(objects: Objects, identities: Collection[str]) -> dict[str, bytes]:
-    names = {f"{RECORDS}/{identity}.json": identity for identity in sorted(identities)}
-    return {names[name]: content for name, content in objects.read_many(list(names)).items()}
-
-
-def _parsed(prefix: str, contents: dict[str, bytes]) -> tuple[dict[str, Record], dict[str, str]]:
-    found, damage = dict[str, Record](), dict[str, str]()
-    for identity, content in contents.items():
-        try:
-            found[identity] = parse_earlier(content, f"{prefix}/{RECORDS}/{identity}.json", identity)
-        except CorruptRecord as error:
-            damage[identity] = str(error)
-    return found, damage

@@ -96,8 +96,13 @@ def is_record(content: bytes) -> bool:
     return b'"identity":' in content or not content.startswith(b'{"')
 
 
-def parse_end(content: bytes, where: str) -> Record | End:
-    """Parse an end. Raises CorruptRecord if it is unreadable, or the record of another identity or attempt."""
+def parse_end(content: bytes, where: str) -> Record | End | None:
+    """Parse an end. An empty one, as a power cut leaves it, is an end without a result: None.
+
+    Raises CorruptRecord if it is unreadable, or the record of another identity or attempt.
+    """
+    if not content:
+        return None
     if not is_record(content):
         return End.parse_file(content, where, "end", "empty the file and run again: an empty end counts for nothing")
     record = parse_record(content, where)
@@ -141,10 +146,10 @@ class Held:
         self.lost: str = ""
         self.taken_by: End | None = None
         self._ended = False
-        self._progress = ""
-        self._lock = threading.Lock()
+        self.progress = ""  # for people; the next beat publishes it
+        self._lock = threading.RLock()
         self._stop = False
-        self._beat: Callable[[], bool] | None = None
+        self._failing: float | None = None  # since when the store has accepted no beat
 
     @property
     def number(self) -> int:
@@ -155,59 +160,51 @@ class Held:
         """Return the directory of the attempt."""
         return self.claim.attempt
 
-    def start_beating(self, on_loss: Callable[[], None], every: float | None = None) -> None:
-        """Renew the claim in the background. every: None for BEAT_EVERY.
+    def start_beating(self) -> None:
+        """Renew the claim in the background, until it ends or is lost.
 
-        Calls ``on_loss()`` once if another process took over, or may have, because the store accepted no beat for
-        EXPIRY seconds.
+        It is also lost if the store accepts no beat for EXPIRY seconds, because another process may have taken over.
         """
-        failing: float | None = None  # since when
+        heartbeat_thread().add(self._beat, BEAT_EVERY)
 
-        def beat() -> bool:
-            nonlocal failing
-            began = time.monotonic()
-            with self._lock:
-                if self._stop:
-                    return False
-                try:
-                    self._renew()
-                except LeaseLost:
-                    on_loss()
-                    return False
-                except (MarinError, OSError) as error:  # the store is unreachable for a moment, or for longer
-                    failing = failing if failing is not None else began
-                    if time.monotonic() - failing <= EXPIRY:
-                        logger.info("the claim of %s could not be renewed just now: %s", self.attempt, error)
-                        return True
+    def stop_beating(self) -> None:
+        """Stop renewing. No beat is under way when this returns."""
+        self._stop = True
+        heartbeat_thread().remove(self._beat)
+        with self._lock:
+            """A running beat has ended."""
+
+    def _beat(self) -> bool:
+        began = time.monotonic()
+        with self._lock:
+            if self._stop:
+                return False
+            try:
+                self.renew()
+            except LeaseLost:
+                return False
+            except (MarinError, OSError) as error:  # the store is unreachable for a moment, or for longer
+                self._failing = self._failing if self._failing is not None else began
+                if time.monotonic() - self._failing > EXPIRY:
                     self.lost = (
                         f"{self.attempt}: this attempt was stopped because it could not renew its claim for "
                         f"{EXPIRY:.0f} s ({error}), and others may take the step over. It committed nothing; run "
                         "again when the store answers"
                     )
-                    on_loss()
                     return False
-                failing = None
+                logger.info("the claim of %s could not be renewed just now: %s", self.attempt, error)
                 return True
-
-        self._beat = beat
-        heartbeat_thread().add(beat, every if every is not None else BEAT_EVERY)
-
-    def stop_beating(self) -> None:
-        """Stop renewing. ``on_loss`` is not called after this returns."""
-        self._stop = True
-        if self._beat is not None:
-            heartbeat_thread().remove(self._beat)
-        with self._lock:
-            """A running beat has ended."""
+            self._failing = None
+            return True
 
     def renew(self) -> None:
         """Renew the claim now. Raises LeaseLost if another process took over."""
         with self._lock:
-            self._renew()
-
-    def report(self, progress: str) -> None:
-        """Set the progress that the next beat publishes."""
-        self._progress = progress
+            claim = structs.replace(self.claim, beat=self.claim.beat + 1, progress=self.progress)
+            self.objects.write(claim_name(self.identity, self.number), claim.to_json())
+            self.claim = claim
+            if self.objects.read(end_name(self.identity, self.number)) is not None:
+                self._lose()
 
     def commit(self, record: bytes, *, lasting: bool = False) -> None:
         """End the attempt with its record: the point of no return. Raises LeaseLost if another process took over.
@@ -240,13 +237,6 @@ class Held:
         self._ended = True
         self.stop_beating()
 
-    def _renew(self) -> None:
-        claim = structs.replace(self.claim, beat=self.claim.beat + 1, progress=self._progress)
-        self.objects.write(claim_name(self.identity, self.number), claim.to_json())
-        self.claim = claim
-        if self.objects.read(end_name(self.identity, self.number)) is not None:
-            self._lose()
-
     def _lose(self) -> NoReturn:
         who = "ended already"
         try:
@@ -259,11 +249,7 @@ class Held:
 
 
 def take(
-    objects: Objects,
-    identity: str,
-    attempt_of: Callable[[int], str],
-    is_dead: Callable[[Claim], bool],
-    after: int = 0,
+    objects: Objects, identity: str, attempt_of: Callable[[int], str], is_dead: Callable[[Claim], bool], after: int = 0
 ) -> Held | Claim | Record:
     """Begin the next attempt at an identity. Return it, or another holder's claim, or a newer committed output.
 
@@ -294,7 +280,11 @@ def take(
             foreign.add(name)
         content = objects.read(end_name(identity, number))
         if content is not None:
-            newer = newer_of(newer, _readable(content, end_name(identity, number)))
+            end = parse_end(content, end_name(identity, number))
+            if isinstance(end, Record):
+                newer = end
+            elif end is not None and end.how is How.COLLECTED:
+                newer = None
             number += 1
             continue
         if newer is not None:
@@ -334,17 +324,10 @@ def take_in_turn[T](attempt: Callable[[], T | Claim], waiting: Callable[[Claim],
     return taken
 
 
-def newer_of(before: Record | None, end: Record | End | None) -> Record | None:
-    """Return the output of an identity after one more end: the record of the last committed one, unless gc took it."""
-    if isinstance(end, Record):
-        return end
-    return None if end is not None and end.how is How.COLLECTED else before
-
-
 def read_end(objects: Objects, identity: str, number: int) -> Record | End | None:
     """Return how an attempt ended; None if it has no end. Raises CorruptRecord."""
     content = objects.read(end_name(identity, number))
-    return None if content is None else _readable(content, end_name(identity, number))
+    return None if content is None else parse_end(content, end_name(identity, number))
 
 
 def read_ends(objects: Objects, after: Mapping[str, int]) -> dict[str, dict[int, bytes]]:
@@ -375,11 +358,6 @@ def read_claims(objects: Objects, after: Mapping[str, int]) -> dict[str, Claim]:
         with suppress(CorruptRecord):
             found[names[name]] = parse_claim(content, name)
     return found
-
-
-def _readable(content: bytes, name: str) -> Record | End | None:
-    """Parse an end. An empty one, as a power cut leaves it, is an end without a result."""
-    return parse_end(content, name) if content else None
 
 
 def _ended(how: How, attempt: str, why: str) -> bytes:

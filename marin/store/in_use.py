@@ -20,13 +20,14 @@ from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import datetime
 
 import msgspec
 from msgspec.structs import replace
 
 from marin.errors import MarinError, StalePlan
 from marin.store.documents import Versioned
-from marin.store.ends import Claim, Held, Watch, read_ends, take, take_in_turn
+from marin.store.ends import Claim, Held, Watch, take, take_in_turn
 from marin.store.heartbeat import heartbeat_thread
 from marin.store.inventory import Inventory
 from marin.store.layout import ENDS, GC, RECORD, USES, claim_name, end_name, numbered, slug
@@ -62,9 +63,6 @@ class Needs(Versioned, frozen=True, kw_only=True):
             attempts=sorted({name for each in every for name in each.attempts}),
             code=sorted({digest for each in every for digest in each.code}),
         )
-
-
-NOTHING = Needs(identities=[], attempts=[])
 
 
 class Beat(Versioned, frozen=True, kw_only=True):
@@ -131,8 +129,7 @@ class Uses:
     ) -> None:
         """on_message: takes messages about waiting. watch: judges whether a gc without a beat is dead."""
         self.store, self.on_message = store, on_message
-        now = time.time()  # to the millisecond: names say which of two runs began later
-        moment = f"{time.strftime('%Y%m%dT%H%M%S', time.localtime(now))}{int(now * 1000) % 1000:03d}"
+        moment = f"{datetime.now():%Y%m%dT%H%M%S%f}"[:-3]  # names say which of two runs began some milliseconds later
         self.run = f"{moment}-{slug(experiment)}-{uuid.uuid4().hex[:12]}"
         self._beat_name = f"{USES}/{self.run}.beat"
         self._needed: set[str] = set()  # identities, directories and digests that are written
@@ -208,26 +205,17 @@ class Uses:
 def _gone(store: Store, records: Collection[Record]) -> list[Record]:
     """Return the records whose outputs are gone.
 
-    The output of a step is there. So is another one while its directory holds its record: a pin may name an output that
-    a rebuild replaced, or that was copied here by hand. gc first ends the output, then deletes the record in its
-    directory, then its data. Takes one listing, or one read for each of a FEW records, and reads only new ends.
+    An output is there while its directory holds its record: gc first ends the output, then deletes this record, then
+    the data. A pin may name an output that a rebuild replaced, or that was copied here by hand. The output of a step is
+    there in any case. Takes one listing and reads only outputs with new ends, or one read for each of a FEW records.
     """
-    if len(records) <= FEW:
-        known: dict[str, int] = {}
-        for record in records:  # of one step there may be two: its output, and an earlier one that a pin names
-            known[record.identity] = min(record.token, known.get(record.identity, record.token))
-        last = {each: max(ends, default=known[each]) for each, ends in read_ends(store.objects, known).items()}
-    else:
+    if len(records) > FEW:
         last = dict(sorted(map(numbered, store.objects.list(ENDS))))
-    changed = [record for record in records if last.get(record.identity, 0) != record.token]
-    now = Inventory(store, [record.identity for record in changed]).records if changed else {}
-    marks = {
-        f"{record.attempt}/{RECORD}": record
-        for record in changed
-        if (there := now.get(record.identity)) is None or there.attempt != record.attempt
-    }
-    kept = store.objects.read_many(list(marks))
-    return [record for mark, record in marks.items() if mark not in kept]
+        records = [record for record in records if last.get(record.identity, 0) != record.token]
+    kept = store.objects.read_many(list({f"{record.attempt}/{RECORD}" for record in records}))
+    missing = [record for record in records if f"{record.attempt}/{RECORD}" not in kept]
+    now = Inventory(store, [record.identity for record in missing]).records if missing else {}
+    return [each for each in missing if each.identity not in now or now[each.identity].attempt != each.attempt]
 
 
 @dataclass(frozen=True)
@@ -243,17 +231,15 @@ def read_runs(store: Store) -> list[Run]:
     """Return every run that wrote its needs. Reads the needs before the beats. Raises CorruptRecord."""
     names = store.objects.list(USES)
     needs: dict[str, list[Needs]] = {}
-    for run, where, content in _files(store, names, ".json"):
+    for run, content, where in _files(store, names, ".json"):
         needs.setdefault(run, []).append(Needs.parse_file(content, where, "list of needs", REMEDY))
-    beats = {
-        run: Beat.parse_file(content, where, "beat", REMEDY)
-        for run, where, content in _files(store, names, ".beat")
-        if run in needs
-    }
+    lasting = _files(store, names, ".beat")
+    beats = {run: Beat.parse_file(content, where, "beat", REMEDY) for run, content, where in lasting if run in needs}
     return [Run(name=run, needs=Needs.union(parts), beat=beats.get(run)) for run, parts in needs.items()]
 
 
-def _files(store: Store, names: list[str], ending: str) -> list[tuple[str, str, bytes]]:
-    """Return (name of the run, where the file is, content) of each file of runs with this ending."""
-    found = store.objects.read_many([f"{USES}/{name}" for name in names if name.endswith(ending)])
-    return [(name[len(USES) + 1 :].partition(".")[0], f"{store.prefix}/{name}", found[name]) for name in found]
+def _files(store: Store, names: list[str], ending: str) -> list[tuple[str, bytes, str]]:
+    """Return (name of the run, content, where the file is) of each file of runs with this ending."""
+    wanted = {f"{USES}/{name}": name.partition(".")[0] for name in names if name.endswith(ending)}
+    found = store.objects.read_many(list(wanted))
+    return [(wanted[name], content, f"{store.prefix}/{name}") for name, content in found.items()]

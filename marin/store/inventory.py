@@ -93,13 +93,12 @@ class Inventory:
         left = {identity: list(numbers) for identity, numbers in self._numbers.items()}
         while left:
             names = {end_name(identity, numbers.pop()): identity for identity, numbers in left.items()}
-            for name, content in self.store.end_contents(list(names)).items():
+            for name, content in self.store.packs.read(list(names)).items():
                 identity = names[name]
                 try:
                     end = self._parsed(name, content)
                 except CorruptRecord as error:
                     self.damage[identity] = str(error)
-                    left.pop(identity)
                     continue
                 if isinstance(end, Record):
                     self.records[identity] = end
@@ -107,17 +106,15 @@ class Inventory:
                     self.ends.setdefault(identity, end)
                     if end.how is How.COLLECTED:
                         self.collected[identity] = end.why
-                if identity in self.records or identity in self.collected:
-                    left.pop(identity)
-            left = {identity: numbers for identity, numbers in left.items() if numbers}
-        for identity in self.ends.keys() & self.records.keys():
-            del self.ends[identity]
+            told = (self.records, self.collected, self.damage)
+            left = {each: numbers for each, numbers in left.items() if numbers and not any(each in it for it in told)}
+        self.ends = {identity: end for identity, end in self.ends.items() if identity not in self.records}
 
     def _parsed(self, name: str, content: bytes) -> Record | End | None:
         where = f"{self.store.prefix}/{name}"
         if name.startswith(SUPERSEDED):
             return parse_record(content, where)
-        return parse_end(content, where) if content else None
+        return parse_end(content, where)
 
     def _read_earlier(self) -> None:
         """Read the records of a store of before."""

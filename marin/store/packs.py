@@ -6,62 +6,67 @@ without changing any result, and two drivers that write a pack at once only lose
 
 from __future__ import annotations
 
-import json
 import zlib
-from collections.abc import Collection, Iterable, Mapping
-from typing import Any
+from collections.abc import Collection, Iterable
+from contextlib import suppress
 
 from marin.errors import CorruptRecord, StoreError
-from marin.store.documents import BadDocument, parse_json
+from marin.store.documents import BadDocument, Document
 from marin.store.ends import parse_end
-from marin.store.layout import INDEX
+from marin.store.layout import ENDS, INDEX, numbered
 from marin.store.objects.objects import Objects
 
 FORMAT = 2
 WORTH_PACKING = 64  # ends to read one by one: about a second if a round trip takes 20 ms
 
-type Pack = dict[str, str]  # content by name
+
+class Pack(Document, frozen=True, kw_only=True):
+    """One pack. ends: content by name."""
+
+    format: int
+    ends: dict[str, str]
 
 
 class Packs:
-    """Reads ends through the packs of a store. unpacked: ends that had to be read one by one so far."""
+    """Reads ends, on a remote store through its packs. unpacked: ends that had to be read one by one so far."""
 
     def __init__(self, objects: Objects, worth: int = WORTH_PACKING) -> None:
         """worth: the number of single reads from which packs are written."""
         self.objects, self.worth = objects, worth
-        self.packs: dict[str, Pack] = {}
-        self.unpacked: Pack = {}
+        self.packs: dict[str, dict[str, str]] = {}  # content by name, by pack
+        self.unpacked: dict[str, bytes] = {}
 
     def read(self, names: Collection[str]) -> dict[str, bytes]:
         """Return the content of these ends by name. names: as a listing has just given them."""
+        if not self.objects.is_remote:
+            return self.objects.read_many(list(names))
         self._load({_pack_name(name) for name in names})
         found = {name: packed.encode() for name in names if (packed := self.packs[_pack_name(name)].get(name))}
-        single = [name for name in names if name not in found]
-        for name, content in self.objects.read_many(single).items():
-            found[name] = content
-            try:
-                self.unpacked[name] = content.decode()
-            except UnicodeDecodeError:
-                continue  # not an end; parsing it raises the error
-        return found
+        single = self.objects.read_many([name for name in names if name not in found])
+        self.unpacked |= single
+        return found | single
 
-    def pack(self) -> None:
+    def pack(self, made: Collection[str] = ()) -> None:
         """Add the ends that were read one by one to the packs, if they are enough. Ignores a store's refusal.
 
-        An unreadable end stays out, so that a person who restores the file is heard.
+        made: identities that this run committed; their ends are packed too, if they are enough. An unreadable end stays
+        out, so that a person who restores the file is heard.
         """
+        if self.objects.is_remote and len(made) >= self.worth:
+            wanted = set(made)
+            self.read([f"{ENDS}/{name}" for name in self.objects.list(ENDS) if numbered(name)[0] in wanted])
         if len(self.unpacked) < self.worth:
             return
-        by_pack: dict[str, Pack] = {}
+        by_pack: dict[str, dict[str, str]] = {}
         for name, content in self.unpacked.items():
-            if _is_readable(name, content):
-                by_pack.setdefault(_pack_name(name), {})[name] = content
+            with suppress(CorruptRecord, UnicodeDecodeError):
+                if parse_end(content, name) is not None:
+                    by_pack.setdefault(_pack_name(name), {})[name] = content.decode()
         self._load(by_pack.keys())
         for pack, entries in by_pack.items():
             merged = self.packs[pack] = {**self.packs[pack], **entries}
-            content = zlib.compress(json.dumps({"format": FORMAT, "ends": merged}).encode(), level=1)
             try:
-                self.objects.write(pack, content)
+                self.objects.write(pack, zlib.compress(Pack(format=FORMAT, ends=merged).to_json(), level=1))
             except StoreError:
                 return  # only speed is lost
         self.unpacked.clear()
@@ -70,7 +75,7 @@ class Packs:
         new = [pack for pack in packs if pack not in self.packs]
         contents = self.objects.read_many(new)
         for pack in new:
-            self.packs[pack] = _parse(contents.get(pack))
+            self.packs[pack] = _parse(contents.get(pack, b""))
 
 
 def _pack_name(end: str) -> str:
@@ -78,21 +83,10 @@ def _pack_name(end: str) -> str:
     return f"{INDEX}/ends-{end.rpartition('/')[2][:1]}"
 
 
-def _is_readable(name: str, content: str) -> bool:
-    try:
-        return bool(content and parse_end(content.encode(), name))
-    except CorruptRecord:
-        return False
-
-
-def _parse(content: bytes | None) -> Pack:
+def _parse(content: bytes) -> dict[str, str]:
     """Parse a pack. Content of any other format counts as an empty pack."""
-    if content is None:
-        return {}
-    try:
-        pack: Mapping[str, Any] = parse_json(zlib.decompress(content))
-        if pack["format"] != FORMAT:
-            return {}
-        return {str(name): str(text) for name, text in pack["ends"].items()}
-    except (zlib.error, BadDocument, ValueError, TypeError, KeyError, AttributeError):
-        return {}
+    with suppress(zlib.error, BadDocument):
+        pack = Pack.parse(zlib.decompress(content))
+        if pack.format == FORMAT:
+            return pack.ends
+    return {}

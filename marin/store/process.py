@@ -7,6 +7,8 @@ import getpass
 import os
 import socket
 import subprocess
+from contextlib import suppress
+from pathlib import Path
 
 from marin.store.documents import Document
 
@@ -46,40 +48,29 @@ def this_process() -> Holder:
 
 @functools.lru_cache(maxsize=1)  # keyed by process id, because a fork is another process
 def _described(pid: int) -> Holder:
-    return Holder(user=_user(), host=socket.gethostname(), boot=_boot(), pid=pid, started=started(pid), space=_space())
-
-
-@functools.cache
-def _user() -> str:
     try:
-        return getpass.getuser()
+        user = getpass.getuser()
     except (OSError, KeyError):
-        return str(os.getuid())
+        user = str(os.getuid())
+    return Holder(user=user, host=socket.gethostname(), boot=_boot(), pid=pid, started=started(pid), space=_space())
 
 
-@functools.cache
 def _boot() -> str:
-    try:
-        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as handle:
-            return handle.read().strip() or UNKNOWN
-    except OSError:
-        pass
-    try:  # macOS
+    with suppress(OSError):
+        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip() or UNKNOWN
+    with suppress(OSError):  # macOS
         asked = subprocess.run(["sysctl", "-n", "kern.bootsessionuuid"], capture_output=True, text=True, check=False)
-    except OSError:
-        return UNKNOWN
-    return asked.stdout.strip() or UNKNOWN
+        return asked.stdout.strip() or UNKNOWN
+    return UNKNOWN
 
 
-@functools.cache
 def _space() -> str:
     if not os.path.exists("/proc/self/stat"):
         return "whole"  # a system without /proc has no process namespaces either
-    try:
+    with suppress(OSError):
         # A namespace made without a /proc of its own shows other processes under our numbers.
         return os.readlink("/proc/self/ns/pid") if os.readlink("/proc/self") == str(os.getpid()) else UNKNOWN
-    except OSError:
-        return UNKNOWN
+    return UNKNOWN
 
 
 def started(pid: int) -> str:

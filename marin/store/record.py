@@ -38,9 +38,8 @@ class Provenance(Document, frozen=True, kw_only=True):
     git: str = ""
     because: str = ""  # why the step was rebuilt ("" for the first build), or why its output was adopted
     scale: str = ""  # of the experiment; "" in older records, and for outputs that no experiment made
-    changes: list[str] = msgspec.field(
-        default_factory=list[str]
-    )  # fields of the step, or of the steps above it, that --set changed
+    # Fields of the step, or of the steps above it, that --set changed.
+    changes: list[str] = msgspec.field(default_factory=list[str])
     notes: list[str] = msgspec.field(default_factory=list[str])  # from run() to people (Context.note)
 
     @property
@@ -178,9 +177,7 @@ class Record(Versioned, frozen=True, kw_only=True):
     content: str = ""  # digest of the files alone, without kind and facts; "" if there are no files
     lifetime: str = ""  # see steps.lifetime; "" means that the output is kept
     state: str = ""  # only in old records, of steps that ran in the driver's process; no longer used
-    mirrored: list[Mirrored] = msgspec.field(
-        default_factory=list[Mirrored]
-    )  # copies on the way to this store, the last at the end
+    mirrored: list[Mirrored] = msgspec.field(default_factory=list[Mirrored])  # on the way to this store, oldest first
     observed: Observed = msgspec.field(default_factory=Observed)  # reads of run() beyond the fields above
 
     @property

@@ -7,6 +7,7 @@ secret names.
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 import time
@@ -15,21 +16,9 @@ from typing import Any, cast
 
 HIDDEN = "***"
 SHORTEST = 8  # characters of an environment variable's value; shorter ones occur in any text
-LOOK_AGAIN = 1.0  # seconds: reading the environment for every line costs more than the line
 WORDS = ("token", "secret", "passw", "passphrase", "signature", "credential", "key")  # every secret name has one
-PREFIXES = (
-    "hf_",
-    "gh",
-    "github_pat_",
-    "glpat-",
-    "AKIA",
-    "ASIA",
-    "AIza",
-    "ya29.",
-    "xox",
-    "sk-",
-    "eyJ",
-)  # one begins each known shape
+# One begins each known shape.
+PREFIXES = ("hf_", "gh", "github_pat_", "glpat-", "AKIA", "ASIA", "AIza", "ya29.", "xox", "sk-", "eyJ")
 _AFTER_SCHEME = r"://[^\s\"'<>\\]+"
 # It matches from the scheme's last character on: matching the whole scheme is quadratic in the longest word.
 _URL = re.compile(rf"[A-Za-z0-9+.-]{_AFTER_SCHEME}")
@@ -50,14 +39,13 @@ _SHAPES = re.compile(
 )
 _PRIVATE_KEY = re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.DOTALL)
 _NAMED_SECRET = re.compile(r"(?:^|_)(?:TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|KEY)(?:_|$)(?!FILE|PATH|DIR)")
-_known: tuple[int, float, tuple[str, ...]] = (-1, 0.0, ())  # variables, when they were read, secrets among them
 
 
 def redacted(text: str) -> str:
     """Return the text with every credential replaced by ``***``. Redacting twice changes nothing."""
     lowered = text.lower()
     if "://" in text:
-        text = _URL.sub(_url, text)
+        text = _URL.sub(lambda found: _without_secrets(found[0]), text)
     if ("=" in text or "--" in text) and any(word in lowered for word in WORDS):
         text = _ASSIGNED.sub(rf"\1{HIDDEN}", _OPTION.sub(rf"\1{HIDDEN}", text))
     if "Bearer " in text or "Basic " in text:
@@ -66,7 +54,7 @@ def redacted(text: str) -> str:
         text = _PRIVATE_KEY.sub(HIDDEN, text)
     if any(prefix in text for prefix in PREFIXES):
         text = _SHAPES.sub(HIDDEN, text)
-    for secret in _secrets():
+    for secret in _secrets(len(os.environ), int(time.monotonic())):
         if secret in text:
             text = text.replace(secret, HIDDEN)
     return text
@@ -91,26 +79,22 @@ def without_credentials[T](value: T) -> T:
 
 def is_address_with_credentials(text: str) -> bool:
     """Is the whole text a URL that holds a credential? Secrets of the environment do not count."""
-    return re.fullmatch(rf"[A-Za-z][A-Za-z0-9+.-]*{_AFTER_SCHEME}", text) is not None and _url_of(text) != text
+    return re.fullmatch(rf"[A-Za-z][A-Za-z0-9+.-]*{_AFTER_SCHEME}", text) is not None and _without_secrets(text) != text
 
 
-def _url(found: re.Match[str]) -> str:
-    return _url_of(found[0])
-
-
-def _url_of(url: str) -> str:
+def _without_secrets(url: str) -> str:
     return _PARAMETER.sub(rf"\1{HIDDEN}", _USER.sub(rf"\1{HIDDEN}@", url))
 
 
-def _secrets() -> tuple[str, ...]:
-    """Return the values of environment variables with secret names, the longest first, without paths."""
-    global _known
-    count, now = len(os.environ), time.monotonic()
-    if _known[0] != count or now - _known[1] > LOOK_AGAIN:
-        found = {
-            value
-            for name, value in os.environ.items()
-            if len(value) >= SHORTEST and not value.startswith("/") and _NAMED_SECRET.search(name.upper())
-        }
-        _known = (count, now, tuple(sorted(found, key=len, reverse=True)))
-    return _known[2]
+@functools.lru_cache(maxsize=1)
+def _secrets(variables: int, second: int) -> tuple[str, ...]:
+    """Return the values of environment variables with secret names, the longest first, without paths.
+
+    variables, second: how many there are and the time. Reading the environment for every line costs more than the line.
+    """
+    found = {
+        value
+        for name, value in os.environ.items()
+        if len(value) >= SHORTEST and not value.startswith("/") and _NAMED_SECRET.search(name.upper())
+    }
+    return tuple(sorted(found, key=len, reverse=True))

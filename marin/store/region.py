@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Any
 
 from marin.errors import BadField, BadPrefix
 
@@ -74,25 +73,14 @@ def bucket_region(url: str) -> Region | None:
         return None
     with asking(f"{scheme}://{rest.split('/')[0]}", "describe") as (files, bucket):
         if scheme == "gs":
-            return Region(GOOGLE, _google_region(files, bucket).lower())
-        return Region(AMAZON, _amazon_region(files, bucket).lower())
-
-
-def _google_region(files: Any, bucket: str) -> str:
-    """Return the region of a bucket, as the provider writes it. A bucket in two regions has both, joined by +."""
-    answer = files.call("GET", "b/{}", bucket, json_out=True)
-    both = answer.get("customPlacementConfig", {}).get("dataLocations", [])
-    return "+".join(both) or answer["location"]
-
-
-def _amazon_region(files: Any, bucket: str) -> str:
-    """Return the region of a bucket, as the provider writes it. Raises BadPrefix unless the server is Amazon's."""
-    # This call needs only the permission to list the bucket. The call for its location needs another one.
-    answer = files.call_s3("head_bucket", Bucket=bucket)
-    server = files.s3.meta.endpoint_url
-    if not is_amazon(server):
-        raise BadPrefix(f"s3://{bucket} is on {server}, which is not Amazon's: its regions are unknown")
-    return answer["BucketRegion"]
+            answer = files.call("GET", "b/{}", bucket, json_out=True)
+            both = answer.get("customPlacementConfig", {}).get("dataLocations", [])
+            return Region(GOOGLE, ("+".join(both) or answer["location"]).lower())
+        # This call needs only the permission to list the bucket. The call for its location needs another one.
+        answer = files.call_s3("head_bucket", Bucket=bucket)
+        if not is_amazon(server := files.s3.meta.endpoint_url):
+            raise BadPrefix(f"s3://{bucket} is on {server}, which is not Amazon's: its regions are unknown")
+        return Region(AMAZON, answer["BucketRegion"].lower())
 
 
 def is_amazon(server: str) -> bool:

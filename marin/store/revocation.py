@@ -58,23 +58,17 @@ class Revocations:
         return self._by_root.get(root) or (self._by_content.get(content) if content else None)
 
     def describe(self, revocation: Revocation) -> str:
-        """Return the text of a revocation, with the output to use instead, if there is one."""
-        instead = self.instead_of(revocation)
-        if instead is None:
+        """Return the text of a revocation, with the output to use instead, if there is one.
+
+        If the replacement was revoked later, its own replacement counts.
+        """
+        instead, seen = revocation.replacement, set[str]()
+        while instead is not None and instead.root not in seen and (later := self.of(instead.root)) is not None:
+            seen.add(instead.root)
+            instead = later.replacement
+        if instead is None or instead.root in seen:  # every one was revoked
             return revocation.describe()
         return f"{revocation.describe()}; use {instead.name} {instead.identity[:12]} instead"
-
-    def instead_of(self, revocation: Revocation) -> Replacement | None:
-        """Return the replacement, or its own replacement if it was revoked later. None if every one was revoked."""
-        seen: set[str] = set()
-        instead = revocation.replacement
-        while instead is not None and instead.root not in seen:
-            seen.add(instead.root)
-            later = self.of(instead.root)
-            if later is None:
-                return instead
-            instead = later.replacement
-        return None
 
 
 def revoke(store: Store, record: Record, because: str, replacement: Record | None = None) -> Revocation:
@@ -101,8 +95,7 @@ def withdraw(store: Store, record: Record, because: str) -> Revocation:
 
 def revoked(store: Store) -> Revocations:
     """Return the revocations in force. Takes one listing and one read for each statement. Raises CorruptRecord."""
-    every = _statements(store)
-    return Revocations(entry for entries in every.read(every.names()).values() for entry in _in_force(entries))
+    return Revocations(entry for entries in _statements(store).every().values() for entry in _in_force(entries))
 
 
 def revoked_bytes(store: Store, root: str, content: str) -> Revocation | None:
@@ -118,8 +111,8 @@ def bring_revocations(source: Store, target: Store) -> bool:
 
     If the two stores disagree about the same bytes, bytes that are revoked in either stay revoked.
     """
-    theirs, ours = _statements(source), _statements(target)
-    there, here = theirs.read(theirs.names()), ours.read(ours.names())
+    ours = _statements(target)
+    there, here = _statements(source).every(), ours.every()
     news = False
     for key, entries in there.items():
         known = here.get(key, [])

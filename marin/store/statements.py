@@ -15,6 +15,7 @@ import uuid
 from collections.abc import Collection
 from dataclasses import dataclass
 
+from marin.errors import CorruptRecord
 from marin.store.documents import Versioned
 from marin.store.objects.objects import Objects
 
@@ -30,24 +31,20 @@ class Statements[T: Versioned]:
     called: str
     remedy: str
 
-    def names(self) -> list[str]:
-        """Return the names of all objects, with one listing."""
-        return self.objects.list(self.folder)
-
-    def keys(self) -> set[str]:
-        """Return what the statements are about, with one listing."""
-        return {_key(name) for name in self.names()}
-
     def by_key(self) -> dict[str, list[str]]:
         """Return the names of all objects by what they are about, for ``read``, with one listing."""
         found: dict[str, list[str]] = {}
-        for name in self.names():
+        for name in self.objects.list(self.folder):
             found.setdefault(_key(name), []).append(name)
         return found
 
+    def every(self) -> dict[str, list[T]]:
+        """Return all statements by key, oldest first, with one listing. Raises CorruptRecord."""
+        return self.read(self.objects.list(self.folder))
+
     def about(self, key: str) -> list[T]:
-        """Return the statements about one key, oldest first. Takes one listing. Raises CorruptRecord."""
-        return self.read([name for name in self.names() if _key(name) == key]).get(key, [])
+        """Return the statements about one key, oldest first, with one listing. Raises CorruptRecord."""
+        return self.read(self.by_key().get(key, ())).get(key, [])
 
     def read(self, names: Collection[str]) -> dict[str, list[T]]:
         """Return the statements in these objects by key, oldest first, with concurrent reads. Raises CorruptRecord."""
@@ -61,7 +58,7 @@ class Statements[T: Versioned]:
 
     def add(self, key: str, *statements: T) -> None:
         """Add statements durably, all or none. Raises CorruptRecord if an earlier one is unreadable."""
-        before = [name for name in self.names() if _key(name) == key]
+        before = self.by_key().get(key, [])
         self.read(before)
         moment = max([time.time_ns(), *(_moment(name) + 1 for name in before)])
         name = f"{self.folder}/{key}.{moment:020d}-{uuid.uuid4().hex[:8]}.jsonl"
@@ -70,7 +67,10 @@ class Statements[T: Versioned]:
 
     def _parsed(self, name: str, content: bytes) -> list[T]:
         where = f"{self.prefix}/{self.folder}/{name}"
-        return self.kind.parse_lines(content, where, self.called, self.remedy)
+        if not content.strip():
+            raise CorruptRecord(f"{where} is empty, so that at least one {self.called} is lost; {self.remedy}")
+        lines = enumerate(content.splitlines(), start=1)
+        return [self.kind.parse_file(line, f"{where}:{number}", self.called, self.remedy) for number, line in lines]
 
 
 def _key(name: str) -> str:

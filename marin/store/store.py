@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from msgspec.structs import asdict, replace
@@ -16,7 +16,6 @@ from marin.store.files.verify import EVERY_BYTE, Check, Checked, Examined, exami
 from marin.store.layout import (
     ACCEPTED,
     ACTIONS,
-    ENDS,
     FAILURE,
     MADE_BY,
     MANIFEST,
@@ -25,14 +24,13 @@ from marin.store.layout import (
     STATE,
     action_name,
     end_name,
-    numbered,
     slug,
     stamp_name,
     state_name,
 )
 from marin.store.objects.objects import open_objects
 from marin.store.objects.stored import Stored
-from marin.store.packs import WORTH_PACKING, Packs
+from marin.store.packs import Packs
 from marin.store.record import Acceptance, Failure, Record, WorkInProgress, parse_failure, parse_record
 from marin.store.redaction import is_address_with_credentials, redacted, redacted_bytes
 from marin.store.statements import Statements
@@ -54,22 +52,7 @@ class Store:
         self.prefix = prefix.removeprefix("file://").rstrip("/") or prefix
         self.objects = open_objects(self.prefix)
         self.directory = Directory(self.prefix)
-        self.packs = Packs(self.objects) if self.objects.is_remote else None
-
-    def end_contents(self, names: Collection[str]) -> dict[str, bytes]:
-        """Return the content of ends that a listing has just named. A remote store reads most from a few packs."""
-        return self.packs.read(names) if self.packs is not None else self.objects.read_many(list(names))
-
-    def pack_ends(self, made: Collection[str]) -> None:
-        """Pack the ends that this plan read one by one, and the ends written since, if there are enough.
-
-        made: identities that this run committed.
-        """
-        if self.packs is not None:
-            if len(made) >= WORTH_PACKING:
-                wanted = set(made)
-                self.packs.read([f"{ENDS}/{name}" for name in self.objects.list(ENDS) if numbered(name)[0] in wanted])
-            self.packs.pack()
+        self.packs = Packs(self.objects)
 
     def record(self, identity: str, after: int | None = None) -> Record | None:
         """Return the committed output of one step; for many use marin.store.inventory. Raises CorruptRecord.
@@ -79,7 +62,7 @@ class Store:
         """
         ends = read_ends(self.objects, {identity: after or 0})[identity]
         for number in sorted(ends, reverse=True):
-            end = parse_end(ends[number], f"{self.prefix}/{end_name(identity, number)}") if ends[number] else None
+            end = parse_end(ends[number], f"{self.prefix}/{end_name(identity, number)}")
             if isinstance(end, Record):
                 return end
             if end is not None and end.how is How.COLLECTED:

@@ -67,36 +67,27 @@ class Taint:
 
     def __init__(self, lineage: Lineage, revocations: Revocations) -> None:
         self.lineage, self.revocations = lineage, revocations
-        self._found: dict[Output, Distrust] = {}
+        self.found: dict[Output, Distrust] = {}  # every output that cannot be trusted, with the reason
         if revocations:
             self.judge({**lineage.records, **lineage.readers})
 
-    def of(self, output: Output) -> Distrust | None:
-        """Return the reason to distrust an output; None if it can be trusted."""
-        return self._found.get(output)
-
-    @property
-    def found(self) -> Mapping[Output, Distrust]:
-        """Return every output that cannot be trusted, with the reason."""
-        return self._found
-
     def judge(self, outputs: Iterable[Output]) -> None:
         """Judge outputs, also ones added to the lineage since. Outputs nearest to a revoked one come first."""
-        level = [seed for output in outputs if output not in self._found and (seed := self._seed(output)) is not None]
+        level = [seed for output in outputs if output not in self.found and (seed := self._seed(output)) is not None]
         while level:
             later: dict[Output, Distrust] = {}
             for bad in level:
-                self._found[bad.output] = bad
+                self.found[bad.output] = bad
                 for reader in self.lineage.used_by(bad.output):
                     later.setdefault(reader, bad.reaches(reader))
-            level = [bad for output, bad in later.items() if output not in self._found]
+            level = [bad for output, bad in later.items() if output not in self.found]
 
     def _seed(self, output: Output) -> Distrust | None:
         record = self.lineage.records.get(output)
         revocation = self.revocations.of(output.root, record.content if record is not None else "")
         if revocation is not None:
             return Distrust(self, output, revocation, output)
-        bad = next((self._found[above] for above in self.lineage.made_from(output) if above in self._found), None)
+        bad = next((self.found[above] for above in self.lineage.made_from(output) if above in self.found), None)
         return None if bad is None else bad.reaches(output)
 
 
@@ -128,7 +119,7 @@ class TrustChecker:
             found = self._read_up(record, until=self._judged, through_copies=True)
             self._taint.judge(found)
             self._judged.update(found)
-        return self._taint.of(output)
+        return self._taint.found.get(output)
 
     def ancestry(self, record: Record) -> tuple[list[Record], list[str]]:
         """Return (the record and its ancestors' records, nearest first; names of ancestors without a record)."""

@@ -247,13 +247,16 @@ def test_a_claim_whose_answer_was_lost_can_be_taken_by_the_same_process(tmp_path
     assert taken(objects).number == 2
 
 
-def test_a_holder_whose_beat_or_commit_was_not_answered_still_has_its_claim(tmp_path: Path) -> None:
+def test_a_holder_whose_beat_or_commit_was_not_answered_still_has_its_claim(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("marin.store.ends.BEAT_EVERY", 0.01)
     objects = LostAnswers(tmp_path / "store")
-    held, lost = taken(objects), threading.Event()
+    held = taken(objects)
     objects.broken = True
-    held.start_beating(lost.set, every=0.01)
+    held.start_beating()
     until(lambda: beat(objects) > 3)
-    assert not lost.is_set()
+    assert not held.lost
     held.stop_beating()
     objects.broken = True
     with pytest.raises(StoreError):
@@ -273,12 +276,15 @@ def until(true: Callable[[], bool], seconds: float = 60) -> None:
         time.sleep(0.005)
 
 
-def test_a_holder_that_was_taken_over_hears_it_at_its_next_beat(tmp_path: Path) -> None:
-    objects, lost = LocalObjects(tmp_path / "store"), threading.Event()
+def test_a_holder_that_was_taken_over_hears_it_at_its_next_beat(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("marin.store.ends.BEAT_EVERY", 0.01)
+    objects = LocalObjects(tmp_path / "store")
     held = taken(objects)
     other = taken(objects, by_force=True)
-    held.start_beating(lost.set, every=0.01)
-    assert lost.wait(60)
+    held.start_beating()
+    until(lambda: held.lost != "")
     assert held.taken_by is not None
     assert held.taken_by.how is How.TAKEN_OVER
     assert "It cannot commit" in held.lost

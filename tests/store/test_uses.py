@@ -11,7 +11,7 @@ from marin import Context, ExecutorStep, Lifetime, after_use, unless_read
 from marin.errors import BadField, StalePlan
 from marin.steps.lifetime import FOREVER, parse_lifetime
 from marin.store.ends import Held, How, Watch, end_attempt
-from marin.store.in_use import NOTHING, Needs, Uses, needs_of, read_runs, take_turn
+from marin.store.in_use import Needs, Uses, needs_of, read_runs, take_turn
 from marin.store.layout import USES
 from marin.store.process import this_process
 from marin.store.store import Store
@@ -108,7 +108,7 @@ def test_a_run_that_needs_one_more_output_lists_nothing(server: StoreServer, rem
 def test_a_run_of_before_that_was_killed_is_read(prefix: str) -> None:
     """A killed run of an earlier marin left its beat in the form of a lease."""
     store, name = Store(prefix), "20261101T120000000-old-0123456789ab"
-    store.objects.write(f"{USES}/{name}.json", NOTHING.to_json())
+    store.objects.write(f"{USES}/{name}.json", Needs(identities=[], attempts=[]).to_json())
     beat: dict[str, Any] = {"format": 1, "state": "held", "token": 1, "attempt": f"{USES}/{name}", "beat": 7}
     beat |= {"holder": this_process().to_plain(), "since": "2026-11-01 12:00:00 UTC", "claim": "", "collected": ""}
     store.objects.write(f"{USES}/{name}.beat", json.dumps(beat).encode())

@@ -137,10 +137,9 @@ def test_packs_of_ends_bring_nothing_back(remote_prefix: str) -> None:
     store = Store(remote_prefix)
     source = Write(text="a", label="source", lifetime=after_use(days=1))
     run(remote_prefix, end=Join(parts=(source,), label="end"))
-    assert store.packs is not None
     store.packs.worth = 1
     assert source.identity in Inventory(store).records
-    store.pack_ends([])
+    store.packs.pack()
     collect(store, 3)
     assert source.identity not in Inventory(Store(remote_prefix)).records
     assert planned(remote_prefix, again=source).of(source).action == "run"
@@ -613,12 +612,13 @@ def test_a_long_gc_lets_waiting_runs_go_on_and_sees_their_needs(
     assert last_turn(store) >= 3
 
 
-def test_one_gc_at_a_time(tmp_path: Path) -> None:
+def test_one_gc_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("marin.store.ends.BEAT_EVERY", 0.05)
     store = Store(str(tmp_path / "store"))
     run(store.prefix, a=Write(text="a", label="a"))
     turn = take_turn(store, Watch())
     assert isinstance(turn, Held)
-    turn.start_beating(lambda: None, every=0.05)
+    turn.start_beating()
     with pytest.raises(StoreError, match="has been running on"):
         sweep(store, GcOptions())
     turn.release()

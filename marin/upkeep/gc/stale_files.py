@@ -74,7 +74,7 @@ def _unnamed(
     if digests:
         digests -= {digest_of(record) for record in survey.past}
         digests -= {digest_of(begun) for begun in _begun(survey)}
-        accepted = survey.store.acceptances.read(survey.store.acceptances.names()) if digests else {}
+        accepted = survey.store.acceptances.every() if digests else {}
         digests -= {digest_of(entry) for entries in accepted.values() for entry in entries}
     return [f"{digest}.json" for digest in digests]
 

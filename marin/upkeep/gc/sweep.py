@@ -72,7 +72,7 @@ def sweep(
     while waiting is None or waiting:
         turn = _take_turn(store, on_message, watch)
         try:
-            turn.start_beating(lambda: None)
+            turn.start_beating()
             sweeping = _Sweep(store, turn, clock, on_taken, result)
             found = find_garbage(sweeping.survey, options, sweeping.now)
             if waiting is None:

@@ -172,7 +172,7 @@ class _Copies:
         if original is not None and original.root == record.root:
             made, entries = replace(record, attempt=original.attempt, stamp=original.stamp), list[FileEntry]()
         else:  # an alias of other bytes gets a copy, too
-            held.start_beating(lambda: None)
+            held.start_beating()
             entries = self._copy(record, held, progress)
             output = self.target.directory / held.attempt
             made = replace(record, attempt=held.attempt, alias_of="", stamp=output.stamp())
@@ -194,7 +194,7 @@ class _Copies:
 
         def still_ours() -> None:
             self._go_on()
-            held.report(f"mirroring {progress.copied_files + progress.resumed_files} of {len(entries)} files")
+            held.progress = f"mirroring {progress.copied_files + progress.resumed_files} of {len(entries)} files"
             if held.lost:
                 raise LeaseLost(held.lost)
 
@@ -240,8 +240,8 @@ def _bring_missing(source: Store, target: Store, folder: str, digests: Iterable[
 
 
 def _bring_accepted(source: Store, target: Store, records: Iterable[Record]) -> None:
-    accepted = source.acceptances.keys()
-    for identity in {record.identity for record in records} & accepted:
+    accepted = source.acceptances.by_key()
+    for identity in {record.identity for record in records} & accepted.keys():
         known = target.acceptances.about(identity)
         new = [entry for entry in source.acceptances.about(identity) if entry not in known]
         if new:
