@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from marin.errors import InputError, MarinError
 from marin.store.files.directory import Directory
 from marin.store.files.manifest import FileEntry
-
-type Entries = Mapping[str, FileEntry]
 
 
 def facts_of(kind: str, directory: Directory, entries: Sequence[FileEntry], where: str) -> dict[str, Any]:
@@ -18,11 +16,8 @@ def facts_of(kind: str, directory: Directory, entries: Sequence[FileEntry], wher
 
     directory: on this machine. where: its name for people. Raises InputError if the files are not such an artifact.
     """
-    read = READERS.get(kind)
-    if read is None:
-        return {}
     try:
-        return read(directory, {entry.path: entry for entry in entries})
+        return _read(kind, directory, entries)
     except MarinError as error:
         why = str(error).removeprefix(f"{directory.url}: ").removeprefix(f"{directory.url} ")
     except ImportError:
@@ -36,7 +31,45 @@ def facts_of(kind: str, directory: Directory, entries: Sequence[FileEntry], wher
     )
 
 
-def _documents(directory: Directory, _: Entries) -> dict[str, Any]:
+def _read(kind: str, directory: Directory, entries: Sequence[FileEntry]) -> dict[str, Any]:
+    match kind:
+        case "documents":
+            return _documents(directory)
+        case "raw_files":
+            return {"files": len(entries), "bytes": sum(entry.size for entry in entries)}
+        case "tokenizer":
+            from marin.data.tokenizer import load_tokenizer
+
+            loaded = load_tokenizer(directory)
+            return {"vocabulary": loaded.vocabulary, "digest": loaded.digest}
+        case "tokens":
+            return _tokens(directory, {entry.path: entry.sha256 for entry in entries})
+        case "checkpoint":
+            from marin.training.checkpoint import read_facts, verify
+
+            verify(directory)
+            facts = read_facts(directory)
+            return {
+                "step": facts.step,
+                "tokens": facts.tokens,
+                "parameters": facts.parameters,
+                "architecture": facts.model.architecture.value,
+                "loss": facts.loss,
+            }
+        case "scores":
+            return {"metrics": json.loads(directory.read_bytes("scores.json"))["metrics"]}
+        case "report":
+            json.loads(directory.read_bytes("report.json"))
+            return {}
+        case "items":
+            from marin.evaluation.items import read_items
+
+            return {"items": len(read_items(directory))}
+        case _:
+            return {}
+
+
+def _documents(directory: Directory) -> dict[str, Any]:
     from marin.data.documents import read_keyed, shard_names
 
     names = shard_names(directory)
@@ -49,67 +82,15 @@ def _documents(directory: Directory, _: Entries) -> dict[str, Any]:
     return {"documents": count, "bytes": size, "shards": len(names)}
 
 
-def _raw_files(_: Directory, entries: Entries) -> dict[str, Any]:
-    return {"files": len(entries), "bytes": sum(entry.size for entry in entries.values())}
-
-
-def _tokenizer(directory: Directory, _: Entries) -> dict[str, Any]:
-    from marin.data.tokenizer import load_tokenizer
-
-    loaded = load_tokenizer(directory)
-    return {"vocabulary": loaded.vocabulary, "digest": loaded.digest}
-
-
-def _tokens(directory: Directory, entries: Entries) -> dict[str, Any]:
+def _tokens(directory: Directory, sha256: dict[str, str]) -> dict[str, Any]:
     from marin.data.token_store import TOKENS, TokenStore
 
     meta = TokenStore.open(directory).meta
-    if entries[TOKENS].sha256 != meta.sha256:
-        raise InputError(f"{TOKENS} has the sha256 {entries[TOKENS].sha256[:12]}, meta.json says {meta.sha256[:12]}")
+    if sha256[TOKENS] != meta.sha256:
+        raise InputError(f"{TOKENS} has the sha256 {sha256[TOKENS][:12]}, meta.json says {meta.sha256[:12]}")
     return {
         "tokens": meta.tokens,
         "documents": meta.documents,
         "vocabulary": meta.vocabulary,
         "tokenizer": meta.tokenizer,
     }
-
-
-def _checkpoint(directory: Directory, _: Entries) -> dict[str, Any]:
-    from marin.training.checkpoint import read_facts, verify
-
-    verify(directory)
-    facts = read_facts(directory)
-    return {
-        "step": facts.step,
-        "tokens": facts.tokens,
-        "parameters": facts.parameters,
-        "architecture": facts.model.architecture.value,
-        "loss": facts.loss,
-    }
-
-
-def _scores(directory: Directory, _: Entries) -> dict[str, Any]:
-    return {"metrics": json.loads(directory.read_bytes("scores.json"))["metrics"]}
-
-
-def _report(directory: Directory, _: Entries) -> dict[str, Any]:
-    json.loads(directory.read_bytes("report.json"))
-    return {}
-
-
-def _items(directory: Directory, _: Entries) -> dict[str, Any]:
-    from marin.evaluation.items import read_items
-
-    return {"items": len(read_items(directory))}
-
-
-READERS: dict[str, Callable[[Directory, Entries], dict[str, Any]]] = {
-    "documents": _documents,
-    "raw_files": _raw_files,
-    "tokenizer": _tokenizer,
-    "tokens": _tokens,
-    "checkpoint": _checkpoint,
-    "scores": _scores,
-    "report": _report,
-    "items": _items,
-}

@@ -26,9 +26,12 @@ _written = itertools.count()
 
 
 class LocalObjects:
-    """The control files of a store in a local folder. The folder's disk needs hard links: see ``create``."""
+    """The control files of a store in a local folder. The folder's disk needs hard links: see ``create``.
 
-    is_remote = False
+    RemoteObjects has the same methods. Names use ``/`` and are relative to the store's prefix.
+    """
+
+    is_remote = False  # where it is True, each call is a round trip: make few calls, and make them concurrently
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -42,6 +45,7 @@ class LocalObjects:
         _share_with_group(root if root.exists() else root.parent)
 
     def read(self, name: str) -> bytes | None:
+        """Return the content, or None if there is no such object."""
         path = self._below + name
         with control_errors(path):
             try:
@@ -51,9 +55,11 @@ class LocalObjects:
                 return None
 
     def read_many(self, names: Sequence[str]) -> dict[str, bytes]:
+        """Return content by name, without absent objects. Remote stores read many at once."""
         return {name: content for name in names if (content := self.read(name)) is not None}
 
     def write(self, name: str, content: bytes) -> None:
+        """Create or replace an object. A reader sees the old or the new content, never a part."""
         path = self._below + name
         with control_errors(path):
             if content:
@@ -62,6 +68,11 @@ class LocalObjects:
                 _in_folder(path, lambda: _write(path, content))
 
     def create(self, name: str, content: bytes, *, lasting: bool = False) -> bool:
+        """Create an object, whole or not at all. Of many racers exactly one gets True, and no call replaces an object.
+
+        Also returns True if the object already holds these very bytes: the answer to our first call was lost.
+        lasting: the object survives a power cut once the call has returned.
+        """
         path = self._below + name
         with control_errors(path):
             try:
@@ -74,11 +85,13 @@ class LocalObjects:
         return True
 
     def remove(self, names: Sequence[str]) -> None:
+        """Delete objects, and ignore absent ones."""
         for name in names:
             with control_errors(self.root / name):
                 (self.root / name).unlink(missing_ok=True)
 
     def make_durable(self, names: Sequence[str]) -> None:
+        """Make objects survive a power cut. Costs milliseconds for each."""
         paths = [self.root / name for name in names]
         with control_errors(self.root):
             if len(paths) > MANY:
@@ -92,14 +105,16 @@ class LocalObjects:
                     os.close(handle)
 
     def append(self, name: str, content: bytes) -> None:
+        """Add to the end of a log, which has one writer. Readers see the addition soon, and at once after ``flush``."""
         path = self._below + name
         with control_errors(path):
             _in_folder(path, lambda: _write(path, content, "ab"))
 
     def flush(self, name: str) -> None:
-        """Do nothing: appending writes at once."""
+        """Send everything that this process appended to a log. Does nothing here: appending writes at once."""
 
     def read_log(self, name: str, start: int = 0) -> bytes:
+        """Return the bytes of a log from this one on; empty if there is no log."""
         path = self._below + name
         with control_errors(path), suppress(FileNotFoundError), open(path, "rb") as handle:
             handle.seek(start)
@@ -107,15 +122,18 @@ class LocalObjects:
         return b""
 
     def read_logs(self, names: Sequence[str]) -> dict[str, bytes]:
+        """Return whole logs by name, without absent ones."""
         return self.read_many(names)
 
     def list(self, folder: str) -> list[str]:
+        """Return the names directly below a folder, sorted, without the folder; empty if it does not exist."""
         path = self._below + folder
         with control_errors(path), suppress(FileNotFoundError):
             return sorted(name for name in os.listdir(path) if not name.startswith("."))
         return []
 
     def stats(self, folder: str) -> dict[str, Stored]:
+        """Return the objects of ``list`` with their sizes and times, without folders. Takes one listing."""
         found: dict[str, Stored] = {}
         for name in self.list(folder):
             path = f"{self._below}{folder}/{name}"

@@ -1,20 +1,34 @@
-"""Control files on an object store, by the public calls of its fsspec client."""
+"""Control files on an object store, by the public calls of its fsspec client.
+
+Object stores cannot append. A log is buffered, and sent in the background in parts of bounded size::
+
+    {log}/000000000000000      bytes 0 … of the log, rewritten while it is short
+    {log}/000000000262183      the rest, from that byte on; earlier parts no longer change
+
+One process writes a log. If the process is killed, it loses at most the lines since the background thread last sent.
+Readers join the parts.
+"""
 
 # pyright: basic
 
 from __future__ import annotations
 
+import atexit
 import contextlib
+import math
+import os
 import threading
 from collections.abc import Sequence
 
 from marin.errors import BadPrefix, MarinError, StoreError
+from marin.store.heartbeat import heartbeat_thread
 from marin.store.layout import CONDITIONS
-from marin.store.objects import listing, logs
+from marin.store.objects import listing
 from marin.store.objects.clients import REMOTE, asking, path_of, read_at_once, send
-from marin.store.objects.logs import PART_BYTES, part_name, parts_from
 from marin.store.objects.stored import Stored
 
+PART_BYTES = 256 << 10  # a longer part is closed, which bounds the bytes that each send rewrites
+SEND_EVERY = 2.0  # seconds
 ATTEMPTS = 5  # to create an object that the store refuses to create although there is none
 CONDITION = {"gs": "ifGenerationMatch=0", "s3": "If-None-Match"}  # the servers' words for "only if there is none"
 _honest: set[str] = set()  # prefixes whose store was seen, by this process, to honour that condition
@@ -69,24 +83,31 @@ class RemoteObjects:
         """Do nothing: an object store answers only when its content is safe."""
 
     def append(self, name: str, content: bytes) -> None:
-        if self.is_remote:
-            logs.append(self, name, content)
-        else:
-            self.write(part_name(name, 0), (self.read(part_name(name, 0)) or b"") + content)
+        if not self.is_remote:
+            return self.write(_part_name(name, 0), (self.read(_part_name(name, 0)) or b"") + content)
+        if not _logs:
+            heartbeat_thread("marin-logs").add(_send_all, SEND_EVERY)  # not the thread of claims: a send may take long
+        url = self._url(name)
+        log = _logs.get(url) or _logs.setdefault(url, _PartedLog(self, name))
+        log.append(content)
 
     def flush(self, name: str) -> None:
-        logs.flush(self, name)
+        if (log := _logs.get(self._url(name))) is not None:
+            log.send()
+            _logs.pop(self._url(name), None)
 
     def read_log(self, name: str, start: int = 0) -> bytes:
-        parts = parts_from(self.list(name), start)
+        parts = self.list(name)
         if not parts:
             return b""
+        ends = [*map(int, parts[1:]), math.inf]
+        parts = [part for part, end in zip(parts, ends, strict=True) if end > start]
         found = self.read_many([f"{name}/{part}" for part in parts])
         return b"".join(found.get(f"{name}/{part}", b"") for part in parts)[start - int(parts[0]) :]
 
     def read_logs(self, names: Sequence[str]) -> dict[str, bytes]:
-        found = self.read_many([part_name(name, 0) for name in names])
-        first = {name: found[part_name(name, 0)] for name in names if part_name(name, 0) in found}
+        found = self.read_many([_part_name(name, 0) for name in names])
+        first = {name: found[_part_name(name, 0)] for name in names if _part_name(name, 0) in found}
         return {name: part if len(part) < PART_BYTES else self.read_log(name) for name, part in first.items()}
 
     def list(self, folder: str) -> list[str]:
@@ -127,3 +148,69 @@ class RemoteObjects:
             f"{self.prefix}: this store ignores {CONDITION[self.scheme]} (it replaced {CONDITIONS}, which it was asked "
             "only to create), so two drivers could both commit a step. Use a store that honours conditional writes"
         )
+
+
+class _PartedLog:
+    """A log that this process writes, in parts. name: of the log in the store."""
+
+    def __init__(self, objects: RemoteObjects, name: str) -> None:
+        self.objects, self.name = objects, name
+        self._begun = False  # are the parts of earlier writers known?
+        self._start = 0  # of the open part
+        self._part = bytearray()
+        self._sent = 0  # bytes of the open part that the store has
+        self._lock, self._sending = threading.Lock(), threading.Lock()
+
+    def append(self, content: bytes) -> None:
+        with self._lock:
+            self._part += content
+
+    def send(self) -> None:
+        """Send everything that was appended before. Raises StoreError."""
+        with self._sending:
+            with self._lock:
+                content = bytes(self._part)
+            if len(content) == self._sent:
+                return
+            if self._begun or not self.objects.create(_part_name(self.name, 0), content):  # nearly every log is new
+                if not self._begun:
+                    content = self._after_earlier_writer()
+                self.objects.write(_part_name(self.name, self._start), content)
+            self._begun = True
+            with self._lock:
+                self._sent = len(content)
+                if self._sent >= PART_BYTES:
+                    self._start += self._sent
+                    del self._part[: self._sent]
+                    self._sent = 0
+
+    def _after_earlier_writer(self) -> bytes:
+        """Go on after the last byte that is there. Return the content of the open part."""
+        parts = self.objects.list(self.name)
+        start, last = (int(parts[-1]), self.objects.read(f"{self.name}/{parts[-1]}") or b"") if parts else (0, b"")
+        with self._lock:
+            if start == 0 and self._part.startswith(last):
+                last = b""  # our own first lines: the answer to our call was lost
+            elif len(last) >= PART_BYTES:
+                start, last = start + len(last), b""
+            self._begun, self._start = True, start
+            self._part[:0] = last
+            return bytes(self._part)
+
+
+def _part_name(log: str, start: int) -> str:
+    return f"{log}/{start:015d}"
+
+
+_logs: dict[str, _PartedLog] = {}  # by URL: the logs that this process writes and has not flushed
+
+
+def _send_all() -> bool:
+    for log in list(_logs.values()):
+        with contextlib.suppress(StoreError):
+            log.send()
+    return True
+
+
+atexit.register(_send_all)
+os.register_at_fork(after_in_child=_logs.clear)  # a child must not send its parent's lines
