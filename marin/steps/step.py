@@ -14,10 +14,9 @@ from marin.steps.artifact import Artifact
 from marin.steps.definitions import Namespace, define, must_be_free, unprintable
 from marin.steps.encoding import EXECUTION, STEP_ATTRIBUTE, digest, encode, encode_fields
 from marin.steps.field_types import argument_of, resolved
-from marin.steps.hosts import Host
 from marin.steps.lifetime import FOREVER, Lifetime
 from marin.steps.misfit import no_such_field
-from marin.steps.resources import CPU, Accelerator, Resources, Size, Work
+from marin.steps.resources import CPU, Accelerator, Host, Resources, Size, Work
 from marin.steps.value import execution, formerly, freeze_fields, since
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from marin.errors import MarinError, Preempted, ProcessAborted, ProcessLost, StepFailed, TrainingFailed
-from marin.steps.hosts import Host
+from marin.steps.resources import Host
 
 
 def reason(failures: Mapping[Host, BaseException]) -> BaseException:
