@@ -32,12 +32,11 @@ from marin.data.mixture import (
 from marin.fingerprint.observation.listening import install
 from marin.steps.artifact import Artifact
 from marin.steps.experiment import Experiment
-from marin.steps.hosts import Host
 from marin.steps.lifetime import FOREVER, Lifetime, after_use, unless_read
 from marin.steps.our_packages import must_be_found
 from marin.steps.pinned import Pinned
 from marin.steps.reaches import reaches
-from marin.steps.resources import CPU, Accelerator, Resources, Size, Work
+from marin.steps.resources import CPU, Accelerator, Host, Resources, Size, Work
 from marin.steps.scale import Scale
 from marin.steps.step import Context, ExecutorStep
 from marin.steps.value import execution, formerly, since, value

@@ -21,7 +21,7 @@ from marin.fingerprint.of_step import code_fingerprint
 from marin.plan.digests import Digests
 from marin.plan.observed import Present, describe
 from marin.steps.artifact import Artifact, artifact_from
-from marin.steps.hosts import ALONE, Host
+from marin.steps.resources import ALONE, Host
 from marin.steps.step import ExecutorStep
 from marin.store.ends import Held, Watch, take_in_turn
 from marin.store.files.directory import Directory

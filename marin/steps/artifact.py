@@ -14,7 +14,7 @@ from weakref import WeakValueDictionary
 
 from marin.errors import CorruptRecord
 from marin.steps.definitions import Namespace, define, must_be_free
-from marin.steps.field_types import check_when_made, make_unchecked
+from marin.steps.field_types import check_fields
 from marin.store.files.directory import Directory
 
 KINDS: WeakValueDictionary[str, type[Artifact]] = WeakValueDictionary()
@@ -36,7 +36,7 @@ class Artifact:
         cls.kind = kind
         dataclasses.dataclass(frozen=True, kw_only=True)(cls)
         must_be_free(cls, Artifact)
-        check_when_made(cls)
+        _check_when_made(cls)
         KINDS[kind] = cls
 
     @property
@@ -55,6 +55,17 @@ class Artifact:
         return dataclasses.asdict(cast(Any, self))
 
 
+def _check_when_made(cls: type[Any]) -> None:
+    unchecked = cls.__init__
+
+    def __init__(self: Any, *args: Any, **fields: Any) -> None:
+        unchecked(self, *args, **fields)
+        check_fields(self)
+
+    setattr(__init__, "__wrapped__", unchecked)
+    setattr(cls, "__init__", __init__)
+
+
 def artifact_from(kind: str, facts: Mapping[str, Any], directory: Directory) -> Artifact:
     """Rebuild an artifact from its record. Raises CorruptRecord if kind or facts do not fit."""
     if kind not in KINDS:
@@ -63,6 +74,8 @@ def artifact_from(kind: str, facts: Mapping[str, Any], directory: Directory) -> 
             "import the operator that made it"
         )
     try:
-        return make_unchecked(KINDS[kind], facts).at(directory)
+        made = KINDS[kind].__new__(KINDS[kind])
+        getattr(made.__init__, "__wrapped__")(made, **facts)  # unchecked: code from before the checks wrote some facts
+        return made.at(directory)
     except TypeError as error:
         raise CorruptRecord(f"{directory.url}: the record's facts do not make a {kind}: {error}") from error

@@ -12,13 +12,15 @@ import dataclasses
 import functools
 import hashlib
 import math
+import operator
 import re
 import struct
 import sys
 import sysconfig
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from enum import Enum
-from typing import Any, Protocol, cast, runtime_checkable
+from typing import Any, cast
 
 from marin.errors import UnencodableValue
 from marin.store.redaction import is_address_with_credentials, redacted
@@ -36,19 +38,9 @@ TOO_DEEP = f"nested more than {DEEPEST} levels deep, or it holds itself; make it
 _PLACE = 80  # characters of a place that an error shows
 
 
-@runtime_checkable
-class Identified(Protocol):
-    """An object with its own identity: an ExecutorStep."""
+type Naming = Callable[[Any], str]  # the text that stands for a step
 
-    @property
-    def identity(self) -> str: ...
-
-
-type Naming = Callable[[Identified], str]
-
-
-def by_identity(value: Identified) -> str:
-    return value.identity
+_by_identity: Naming = operator.attrgetter("identity")
 
 
 def digest(encoded: bytes) -> str:
@@ -56,12 +48,11 @@ def digest(encoded: bytes) -> str:
     return hashlib.sha256(encoded).hexdigest()
 
 
-def encode(value: object, path: str, found: list[Any], naming: Naming = by_identity) -> bytes:
+def encode(value: object, path: str, found: list[Any], naming: Naming = _by_identity) -> bytes:
     """Return the canonical bytes of one value.
 
-    path: the place of the value, for the error ("Tokenize.text_field"). found: encode appends every
-    Identified value to it; marin finds dependencies this way. naming: the text that stands for an
-    Identified value. Raises UnencodableValue naming path.
+    path: the place of the value, for the error ("Tokenize.text_field"). found: encode appends every step to it; marin
+    finds dependencies this way. Raises UnencodableValue naming path.
     """
     try:
         return _encode(value, _Walk(found, naming))
@@ -69,7 +60,7 @@ def encode(value: object, path: str, found: list[Any], naming: Naming = by_ident
         raise error.at(path) from error.__cause__
 
 
-def encode_fields(instance: Any, path: str, found: list[Any], naming: Naming = by_identity) -> bytes:
+def encode_fields(instance: Any, path: str, found: list[Any], naming: Naming = _by_identity) -> bytes:
     """Return the bytes of every identity-bearing field, in name order. Raises UnencodableValue naming the field."""
     try:
         return _encode_fields(instance, _Walk(found, naming))
@@ -82,7 +73,7 @@ def in_order_of_keys(pairs: list[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
 
     If a key has no encoding, no identity holds the mapping, and the items keep their order.
     """
-    walk = _Walk([], by_identity)
+    walk = _Walk([], _by_identity)
     try:
         return sorted(pairs, key=lambda pair: _encode(pair[0], walk))
     except NoEncodingError:
@@ -108,13 +99,13 @@ class NoEncodingError(Exception):
         return UnencodableValue(f"{path}{place}: {self.why}")
 
 
+@dataclass(slots=True)
 class _Walk:
     """The state of one encoding."""
 
-    __slots__ = ("depth", "found", "naming")
-
-    def __init__(self, found: list[Any], naming: Naming) -> None:
-        self.found, self.naming, self.depth = found, naming, 0
+    found: list[Any]
+    naming: Naming
+    depth: int = 0
 
 
 type _Encoder = Callable[[Any, _Walk], bytes]
@@ -216,7 +207,7 @@ def _encode_enum(value: Enum, _walk: _Walk) -> bytes:
     return _part(b"E", tag.encode(), name.encode())
 
 
-def _encode_identified(value: Identified, walk: _Walk) -> bytes:
+def _encode_step(value: Any, walk: _Walk) -> bytes:
     walk.found.append(value)
     named = walk.naming(value).encode()
     return b"X" + _ONE + _LENGTH(len(named)) + named
@@ -253,17 +244,13 @@ def _identity_fields(cls: type) -> list[tuple[str, bytes, Callable[[], bytes] | 
     if (known := cls.__dict__.get(_FIELDS_ATTRIBUTE)) is not None:
         return known
 
-    def default_of(spec: dataclasses.Field[Any]) -> Callable[[], bytes] | None:
-        if SINCE not in spec.metadata:
-            return None
-        return functools.cache(lambda: _encode(spec.default, _Walk([], by_identity)))
-
-    specs = [(spec.metadata.get(FORMERLY, spec.name), spec) for spec in dataclasses.fields(cls)]
-    fields = [
-        (spec.name, named.encode(), default_of(spec))
-        for named, spec in sorted(specs, key=lambda each: each[0])
-        if EXECUTION not in spec.metadata
-    ]
+    fields: list[tuple[str, bytes, Callable[[], bytes] | None]] = []
+    for spec in dataclasses.fields(cls):
+        if EXECUTION not in spec.metadata:
+            default = functools.cache(functools.partial(_encode, spec.default, _Walk([], _by_identity)))
+            named = str(spec.metadata.get(FORMERLY, spec.name))
+            fields.append((spec.name, named.encode(), default if SINCE in spec.metadata else None))
+    fields.sort(key=lambda field: field[1])
     setattr(cls, _FIELDS_ATTRIBUTE, fields)
     return fields
 
@@ -274,7 +261,7 @@ def _encoder_of(value: object) -> _Encoder:
     if kind is tuple:
         return _encode_tuple
     if hasattr(kind, STEP_ATTRIBUTE):
-        return _encode_identified
+        return _encode_step
     if isinstance(value, Enum):
         return _encode_enum
     if hasattr(kind, TAG_ATTRIBUTE):
@@ -283,11 +270,7 @@ def _encoder_of(value: object) -> _Encoder:
         return _encode_set
     if isinstance(value, Mapping):
         return _encode_mapping
-    if isinstance(value, type):
-        raise NoEncodingError(_describe(value))
-    if isinstance(value, Identified):
-        return _encode_identified
-    if dataclasses.is_dataclass(value):
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return _encode_dataclass
     raise NoEncodingError(_describe(value))
 

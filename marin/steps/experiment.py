@@ -12,9 +12,10 @@ from typing import Any
 from marin.errors import BadField, CyclicSteps, LabelClash, UnknownStep
 from marin.steps.definitions import unprintable
 from marin.steps.field_types import check_fields
-from marin.steps.issue_home import MARIN
 from marin.steps.replacing import Adjust, replaced
 from marin.steps.step import ExecutorStep, must_be_one_class
+
+MARIN = "https://github.com/marin-community/marin"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,12 +1,14 @@
-"""Load experiment files as importable modules, so that every process can import their classes."""
+"""Load experiment files as importable modules, so that every process can import their classes; explain their errors."""
 
 from __future__ import annotations
 
 import difflib
 import importlib
 import inspect
-import linecache
 import os
+import pkgutil
+import re
+import subprocess
 import sys
 import sysconfig
 import traceback
@@ -17,11 +19,13 @@ from types import ModuleType
 from typing import cast
 
 from marin.errors import ExperimentError, MarinError, missing_dependency
-from marin.steps.experiment import Experiment
-from marin.steps.import_hints import described
-from marin.steps.issue_home import repository_of
-from marin.steps.our_packages import must_be_found
+from marin.steps.experiment import MARIN, Experiment
+from marin.steps.our_packages import BESIDE, RENAMED, must_be_found
 from marin.steps.scale import Scale
+
+_OURS = Path(__file__).parents[2] / "experiments"
+# A name or a token before the host must not enter a link.
+_ORIGIN = re.compile(r"(?:(?:https?|ssh|git)://)?(?:[^@/\s]+@)?([\w.-]+\.\w+)(?::\d+)?[:/]([\w./~-]+?)(?:\.git)?/?")
 
 type Build = Callable[[Scale], Experiment]
 
@@ -61,7 +65,9 @@ def importable(build: Build) -> Build:
     if build.__module__ != "__main__" or not name.isidentifier():
         return build
     source = source_of(build)
-    _leave_script_folder(source)
+    # ``python experiments/x.py`` puts experiments/ first, where its ``datasets`` would hide the package ``datasets``.
+    if (source.parent / "__init__.py").exists() and str(source.parent) in sys.path:
+        sys.path.remove(str(source.parent))
     return cast(Build, getattr(load_module(source), name))
 
 
@@ -98,7 +104,20 @@ def built_by(build: Build, source: Path, scale: Scale) -> Experiment:
         built = build(scale)
     if not isinstance(cast(object, built), Experiment):
         raise ExperimentError(f"{source.name}: build() returned {type(built).__name__}; it must return an Experiment")
-    return built if built.repository is not None else built.of(repository_of(source))
+    return built if built.repository is not None else built.of(_repository_of(source))
+
+
+def _repository_of(source: Path) -> str:
+    """Return the repository of a file's issues: marin's, or the origin of the clone; "" if it is not on the web."""
+    if source.is_relative_to(_OURS):
+        return MARIN
+    try:
+        asked = ["git", "-C", str(source.parent), "config", "--get", "remote.origin.url"]
+        origin = subprocess.run(asked, capture_output=True, text=True, check=False, timeout=5).stdout.strip()
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    found = _ORIGIN.fullmatch(origin)
+    return f"https://{found[1]}/{found[2]}" if found else ""
 
 
 @contextmanager
@@ -127,7 +146,40 @@ def explained(source: Path) -> Generator[None]:
         if (missing := missing_dependency(error, _relative(str(source)))) is not None:
             raise missing from error
         places = _places(error, source, _is_written_here) or f"  in {_relative(str(source))}"
-        raise ExperimentError(f"{described(error, source)}\n{places}") from error
+        raise ExperimentError(f"{_described(error, source)}\n{places}") from error
+
+
+def _described(error: Exception, source: Path) -> str:
+    """Return ``Type: message`` of an error in an experiment file, with a similar name if there is one."""
+    if isinstance(error, ModuleNotFoundError) and error.name:
+        return f"ModuleNotFoundError: {error}{_module_hint(error.name, source)}"
+    if isinstance(error, ImportError) and error.name and error.name_from:
+        near = difflib.get_close_matches(error.name_from, dir(sys.modules.get(error.name)), n=1)
+        return f"ImportError: {error}{f'; did you mean {near[0]}?' if near else ''}"
+    if isinstance(error, (AttributeError, NameError)):  # Python itself suggests names for these
+        return "".join(traceback.TracebackException.from_exception(error).format_exception_only()).strip()
+    return f"{type(error).__name__}: {error}"
+
+
+def _module_hint(name: str, source: Path) -> str:
+    parts = name.split(".")
+    searched = {Path(entry or ".").resolve() for entry in sys.path}
+    for folder in source.resolve().parents[:3]:
+        if folder not in searched and ((folder / parts[0]).is_dir() or (folder / f"{parts[0]}.py").is_file()):
+            return (
+                f"; it lies in {folder}, where Python does not look: move {source.name} there, or set PYTHONPATH to it"
+            )
+    if parts[0] in RENAMED:
+        return f"; it is called {RENAMED[parts[0]]} now"
+    if "datasets" in parts:
+        return "; did you mean operators.datasets?"
+    parent, _, last = name.rpartition(".")
+    path = getattr(sys.modules.get(parent), "__path__", None)
+    if path is None:  # the top-level package is not found
+        near = ".".join([*difflib.get_close_matches(parts[0], ("marin", *BESIDE), n=1), *parts[1:]])
+        return f"; did you mean {near}?" if near.split(".")[0] in ("marin", *BESIDE) else ""
+    near = difflib.get_close_matches(last, [found.name for found in pkgutil.iter_modules(path)], n=1)
+    return f"; did you mean {parent}.{near[0]}?" if near else ""
 
 
 def _places(error: BaseException, source: Path, counts: Callable[[str], bool]) -> str:
@@ -147,20 +199,9 @@ def _is_written_here(filename: str) -> bool:
 
 
 def _place(frame: traceback.FrameSummary) -> str:
-    line = linecache.getline(frame.filename, frame.lineno or 0).strip()
-    return f"{_relative(frame.filename)}:{frame.lineno} in {frame.name}: {line}"
+    return f"{_relative(frame.filename)}:{frame.lineno} in {frame.name}: {frame.line}"
 
 
 def _relative(filename: str) -> str:
     here = os.path.relpath(filename)
     return filename if here.startswith("..") else here
-
-
-def _leave_script_folder(source: Path) -> None:
-    """Take the script's folder off Python's path.
-
-    ``python experiments/x.py`` puts experiments/ first, where its ``datasets`` would hide the package ``datasets``.
-    """
-    folder = str(source.parent)
-    if (source.parent / "__init__.py").exists() and folder in sys.path:
-        sys.path.remove(folder)

@@ -24,9 +24,7 @@ from marin.steps.encoding import EXECUTION, name_of
 from marin.steps.misfit import Misfit, choose_member, give_step, make_one, make_tuple, to_number
 
 _ATTRIBUTE = "__marin_checked_fields__"
-_UNCHECKED = "unchecked"  # attribute of a checking __init__: the wrapped __init__
 MAKES = "__marin_makes__"  # a class method of steps, which returns their artifact
-_NUMBERS: dict[type, tuple[type, ...]] = {int: (int,), float: (float, int)}
 
 type Check = Callable[[Any], Misfit | None]
 
@@ -37,7 +35,7 @@ class CheckedField:
     default: object  # this value needs no check
     execution: bool
     exact: type | None  # instances of exactly this class need no check
-    check: Check | None  # None if everything fits
+    check: Check
 
 
 def check_fields(instance: object) -> None:
@@ -46,46 +44,23 @@ def check_fields(instance: object) -> None:
         check_field(instance, spec, getattr(instance, spec.name))
 
 
-def check_when_made(cls: type[Any]) -> None:
-    """Check every new instance of a dataclass, after its own __post_init__."""
-    unchecked = cls.__init__
-
-    def __init__(self: Any, *args: Any, **fields: Any) -> None:
-        unchecked(self, *args, **fields)
-        check_fields(self)
-
-    setattr(__init__, _UNCHECKED, unchecked)
-    setattr(cls, "__init__", __init__)
-
-
-def make_unchecked[T](cls: type[T], fields: Mapping[str, Any]) -> T:
-    """Return an instance without checks, for values that other code wrote, or code from before the checks."""
-    made = cls.__new__(cls)
-    getattr(cls.__init__, _UNCHECKED)(made, **fields)
-    return made
-
-
 def check_field(instance: object, spec: CheckedField, value: object) -> None:
-    if value is spec.default or type(value) is spec.exact or spec.check is None:
+    if value is spec.default or type(value) is spec.exact:
         return
-    misfit = spec.check(value)
-    if misfit is not None:
+    if (misfit := spec.check(value)) is not None:
         raise BadField(misfit.describe(f"{type(instance).__name__}.{spec.name}"))
 
 
 def fields_of(cls: type) -> list[CheckedField]:
     """Return the fields with their checks. The class holds them; a cache would keep the class alive."""
-    known = cls.__dict__.get(_ATTRIBUTE)
-    if known is None:
-        known = [_checked(cls, spec) for spec in dataclasses.fields(cls)]
+    if (known := cls.__dict__.get(_ATTRIBUTE)) is None:
+        known = list[CheckedField]()
+        for spec in dataclasses.fields(cls):
+            hint = hint_of(cls, spec.name)
+            exact = hint if isinstance(hint, type) else None
+            known.append(CheckedField(spec.name, spec.default, EXECUTION in spec.metadata, exact, _try_check_for(hint)))
         setattr(cls, _ATTRIBUTE, known)
     return known
-
-
-def _checked(cls: type, spec: dataclasses.Field[Any]) -> CheckedField:
-    hint = hint_of(cls, spec.name)
-    exact = hint if isinstance(hint, type) else None
-    return CheckedField(spec.name, spec.default, EXECUTION in spec.metadata, exact, _try_check_for(hint))
 
 
 def hint_of(cls: type, name: str) -> Any:
@@ -122,35 +97,38 @@ def argument_of(cls: type, root: type) -> Any:
     return Any
 
 
-def _try_check_for(hint: Any) -> Check | None:
+def _anything(_value: Any) -> None:
+    """Accept every value: marin knows nothing about the type."""
+
+
+def _try_check_for(hint: Any) -> Check:
     try:
         return _check_for(hint.__value__ if isinstance(hint, TypeAliasType) else hint)
     except Exception:  # the alias names a type that cannot be resolved
-        return None
+        return _anything
 
 
-def _check_for(hint: Any) -> Check | None:
-    """Return the check of a type; None if every value fits, or if nothing is known about the type."""
-    if hint is None or hint is NoneType:
-        return _instance(NoneType, "None")
+_of_alias = functools.cache(_try_check_for)
+
+
+def _check_for(hint: Any) -> Check:
     if isinstance(hint, TypeAliasType):
-        return _alias(hint)
+        return lambda value: _of_alias(hint)(value)  # resolved at first use, because an alias may name itself
     origin, args = typing.get_origin(hint), typing.get_args(hint)
     if origin is typing.Annotated:
         return _check_for(args[0])
     if origin is typing.Union or origin is UnionType:
-        return _union(hint, [_check_for(arg) for arg in args])
+        return _union([_check_for(arg) for arg in args], write_type(hint))
     if origin is typing.Literal:
         return _literal(args)
     if isinstance(origin, TypeAliasType):
         return _check_for(_substituted(origin.__value__, dict(zip(origin.__type_params__, args, strict=False))))
-    cls = origin or hint
-    return _class(cls, args, hint) if isinstance(cls, type) and cls not in (Any, object, type) else None
+    cls = NoneType if hint is None else origin or hint
+    return _class(cls, args, write_type(hint)) if _is_class(cls) and cls not in (object, type) else _anything
 
 
-def _class(cls: Any, args: tuple[Any, ...], hint: Any) -> Check | None:
-    wanted = write_type(hint)
-    if cls in _NUMBERS:
+def _class(cls: Any, args: tuple[Any, ...], wanted: str) -> Check:
+    if cls in (int, float):
         return _number(cls)
     if cls is tuple:
         return _tuple(args, wanted)
@@ -160,20 +138,71 @@ def _class(cls: Any, args: tuple[Any, ...], hint: Any) -> Check | None:
         return _items(AbstractSet, args, wanted)
     if cls in (list, Sequence, Collection, Iterable):
         return _items(cls, args, wanted)
+    if hasattr(cls, MAKES):
+        return _step(cls, args[0] if args else Any, wanted)
     try:
         isinstance(None, cls)
     except TypeError:  # a protocol or a typed dict
-        return None
+        return _anything
+    return _instance(cls, args, wanted)
+
+
+def _is_instance(value: object, cls: type) -> bool:
+    return isinstance(value, cls) or any(same_definition(base, cls) for base in type(value).__mro__)
+
+
+def _step(cls: Any, artifact: Any, wanted: str) -> Check:
+    """Return the check of a step that makes an artifact."""
+    is_known = _is_class(artifact)
+
+    def check(value: Any) -> Misfit | None:
+        if not _is_instance(value, cls) and not _is_pin(value):
+            return Misfit(value, wanted, lambda: give_step(_operators(cls, artifact), cls, value))
+        made = getattr(value, MAKES)() if is_known else Any
+        if not _is_class(made) or any(same_definition(base, artifact) for base in made.__mro__):
+            return None
+        return Misfit(value, wanted, lambda: f"it makes {made.__name__}")
+
+    return check
+
+
+def _is_pin(value: object) -> bool:
+    """Return whether a value is a pin: maybe an output of any operator. The plan checks its kind."""
+    return not isinstance(value, type) and getattr(value, "pin", None) is not None
+
+
+def _is_class(kind: Any) -> bool:
+    return isinstance(kind, type) and kind is not Any
+
+
+def _operators(cls: Any, artifact: Any) -> Iterator[type]:
+    """Yield the class itself if it is an operator, else the operators below it that make exactly that artifact."""
+    if cls.op:
+        yield cls
+        return
+    for each in cls.__subclasses__():
+        if getattr(each, MAKES)() is artifact and artifact is not Any:
+            yield each
+
+
+def _instance(cls: Any, args: tuple[Any, ...], wanted: str) -> Check:
+    """Return the check of the instances of a class and, if the class is generic, of their fields."""
     family = list(_family(cls)) if _stands_for_others(cls) else []
-    kinds = " | ".join(each.__name__ for each in family)
-    instance = _instance(cls, kinds or wanted, family[0] if family else cls, args[0] if args else Any)
-    return _parametrized(cls, args, instance, wanted) if args else instance
+    wanted = " | ".join(each.__name__ for each in family) or wanted
+    inside = _inside(cls, args) if args else _anything
+
+    def check(value: Any) -> Misfit | None:
+        if _is_instance(value, cls):
+            return inside(value)
+        return Misfit(value, wanted, lambda: choose_member(cls, value) or make_one(family[0] if family else cls, value))
+
+    return check
 
 
 def _stands_for_others(cls: type) -> bool:
     """Return whether a class exists only for the dataclasses below it. Python's own classes never do."""
     of_python = cls.__module__.partition(".")[0] in sys.stdlib_module_names
-    return not (of_python or _has_fields(cls) or hasattr(cls, MAKES))
+    return not (of_python or _has_fields(cls))
 
 
 def _family(cls: type) -> Iterator[type]:
@@ -189,33 +218,8 @@ def _has_fields(cls: Any) -> bool:
     return dataclasses.is_dataclass(cls)
 
 
-def _instance(cls: type, wanted: str, shown: type | None = None, artifact: Any = Any) -> Check:
-    """Return a check for instances. shown: the class in the remedy. artifact: the artifact that a step must make."""
-
-    def check(value: Any) -> Misfit | None:
-        if isinstance(value, cls) or any(same_definition(base, cls) for base in type(value).__mro__):
-            return None
-        if hasattr(cls, MAKES) and not isinstance(value, type) and getattr(value, "pin", None) is not None:
-            return None  # a pin may be an output of any operator; the plan checks its kind
-        if hasattr(cls, MAKES):
-            return Misfit(value, wanted, lambda: give_step(_operators(cls, artifact), cls, value))
-        return Misfit(value, wanted, lambda: choose_member(cls, value) or make_one(shown or cls, value))
-
-    return check
-
-
-def _operators(cls: Any, artifact: Any) -> Iterator[type]:
-    """Yield the class itself if it is an operator, else the operators below it that make exactly that artifact."""
-    if cls.op:
-        yield cls
-        return
-    for each in cls.__subclasses__():
-        if getattr(each, MAKES)() is artifact and artifact is not Any:
-            yield each
-
-
 def _number(cls: type) -> Check:
-    kinds = _NUMBERS[cls]
+    kinds = (float, int) if cls is float else int
 
     def check(value: Any) -> Misfit | None:
         if isinstance(value, kinds) and not isinstance(value, bool):
@@ -225,16 +229,11 @@ def _number(cls: type) -> Check:
     return check
 
 
-def _union(hint: Any, checks: list[Check | None]) -> Check | None:
-    if None in checks:
-        return None
-    wanted = write_type(hint)
-
+def _union(checks: list[Check], wanted: str) -> Check:
     def check(value: Any) -> Misfit | None:
         misfits: list[Misfit] = []
-        for each in cast(list[Check], checks):
-            misfit = each(value)
-            if misfit is None:
+        for each in checks:
+            if (misfit := each(value)) is None:
                 return None
             misfits.append(misfit)
         inside = next((misfit for misfit in misfits if misfit.place), None)
@@ -264,7 +263,7 @@ def _tuple(args: tuple[Any, ...], wanted: str) -> Check:
         if parts and len(items) != len(parts):
             return Misfit(items, f"{wanted}: {len(parts)} values, not {len(items)}")
         for number, (item, part) in enumerate(zip(items, parts, strict=False)):
-            if part is not None and (misfit := part(item)) is not None:
+            if (misfit := part(item)) is not None:
                 return misfit.within(f"[{number}]")
         return None
 
@@ -273,12 +272,12 @@ def _tuple(args: tuple[Any, ...], wanted: str) -> Check:
 
 def _items(cls: type, args: tuple[Any, ...], wanted: str) -> Check:
     """Return the check of a container with any number of items of one type."""
-    item = _check_for(args[0]) if args else None
+    item = _check_for(args[0]) if args else _anything
 
     def check(value: Any) -> Misfit | None:
         if not isinstance(value, cls):
             return Misfit(value, wanted, lambda: "" if cls is list else make_tuple(value, item))
-        if item is not None and isinstance(value, (tuple, list, frozenset, set)):
+        if isinstance(value, (tuple, list, frozenset, set)):
             for number, each in enumerate(cast(Collection[Any], value)):
                 if (misfit := item(each)) is not None:
                     return misfit.within("{…}" if isinstance(value, AbstractSet) else f"[{number}]")
@@ -294,35 +293,25 @@ def _mapping(key_type: Any, value_type: Any, wanted: str) -> Check:
         if not isinstance(value, Mapping):
             return Misfit(value, wanted)
         for name, each in cast(Mapping[Any, Any], value).items():
-            if keys is not None and (misfit := keys(name)) is not None:
+            if (misfit := keys(name)) is not None:
                 return misfit.within(f" key {name_of(name)}")
-            if values is not None and (misfit := values(each)) is not None:
+            if (misfit := values(each)) is not None:
                 return misfit.within(f"[{name_of(name)}]")
         return None
 
     return check
 
 
-def _parametrized(cls: type, args: tuple[Any, ...], instance: Check, wanted: str) -> Check:
-    """Return the check of a generic class: it checks the artifact of a step, or the fields of a value."""
-    if hasattr(cls, MAKES):
-        return _step(args[0], instance, wanted)
-    if not _has_fields(cls):
-        return _of_a_family(cls, args[0], instance)
-    inside = _fields(cls, dict(zip(cast(tuple[Any, ...], getattr(cls, "__parameters__", ())), args, strict=False)))
-    return lambda value: instance(value) or inside(value)
-
-
-def _of_a_family(root: type, argument: Any, instance: Check) -> Check:
-    """Return the check of a generic class that exists for its subclasses: of their fields of type ``argument``."""
+def _inside(root: type, args: tuple[Any, ...]) -> Check:
+    """Return the check of the fields of a generic class, or of the class below it that a value has."""
+    if _has_fields(root):
+        return _fields(root, dict(zip(_parameters(root), args, strict=False)))
 
     def check(value: Any) -> Misfit | None:
-        if (misfit := instance(value)) is not None:
-            return misfit
-        kind = cast(Any, type(value))
-        variable = argument_of(kind, root)
-        is_open = isinstance(variable, TypeVar) and _has_fields(kind)
-        return _fields(kind, {variable: argument})(value) if is_open else None
+        cls = type(cast(object, value))
+        variable = argument_of(cls, root)
+        is_open = isinstance(variable, TypeVar) and _has_fields(cls)
+        return _fields(cls, {variable: args[0]})(value) if is_open else None
 
     return check
 
@@ -330,42 +319,14 @@ def _of_a_family(root: type, argument: Any, instance: Check) -> Check:
 def _fields(cls: Any, bound: Mapping[Any, Any]) -> Check:
     """Return the check of the generic fields of a class. bound: the types of its type variables."""
     hints = {spec.name: hint_of(cls, spec.name) for spec in dataclasses.fields(cls)}
-    generic = {name: hint for name, hint in hints.items() if isinstance(hint, TypeVar) or _parameters(hint)}
-    checks = [(name, _check_for(_substituted(hint, bound))) for name, hint in generic.items()]
+    bound_to = {name: _substituted(hint, bound) for name, hint in hints.items()}
+    checks = [(name, _check_for(hint)) for name, hint in bound_to.items() if hint is not hints[name]]
 
     def check(value: Any) -> Misfit | None:
         for name, each in checks:
-            if each is not None and (misfit := each(getattr(value, name))) is not None:
+            if (misfit := each(getattr(value, name))) is not None:
                 return misfit.within(f".{name}")
         return None
-
-    return check
-
-
-def _step(artifact: Any, instance: Check, wanted: str) -> Check:
-    if not isinstance(artifact, type) or artifact is Any:
-        return instance
-
-    def check(value: Any) -> Misfit | None:
-        if (misfit := instance(value)) is not None:
-            return misfit
-        made = getattr(value, MAKES)()
-        if not isinstance(made, type) or made is Any or any(same_definition(base, artifact) for base in made.__mro__):
-            return None
-        return Misfit(value, wanted, lambda: f"it makes {made.__name__}")
-
-    return check
-
-
-@functools.cache
-def _alias(alias: TypeAliasType) -> Check:
-    """Return the check of a type alias. It is resolved at first use, because an alias may name itself."""
-    resolved: list[Check | None] = []
-
-    def check(value: Any) -> Misfit | None:
-        if not resolved:
-            resolved.append(_try_check_for(alias))
-        return resolved[0](value) if resolved[0] is not None else None
 
     return check
 
@@ -378,7 +339,7 @@ def _substituted(hint: Any, bound: Mapping[Any, Any]) -> Any:
     """Return the type with every type variable replaced by its type, or by Any if its type is unknown."""
     if isinstance(hint, TypeVar):
         return bound.get(hint, Any)
-    parameters = () if inspect.isclass(hint) else _parameters(hint)
+    parameters = () if isinstance(hint, type) else _parameters(hint)
     return cast(Any, hint)[tuple(bound.get(each, Any) for each in parameters)] if parameters else hint
 
 

@@ -5,16 +5,14 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import typing
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
 from marin.errors import BadField, MarinError
 from marin.steps.experiment import Experiment
-from marin.steps.field_types import write_type
+from marin.steps.field_types import hint_of, write_type
 from marin.steps.replacing import Adjust, fields_of, replaced
 from marin.steps.step import ExecutorStep
-
-NEAR = 3  # names that an error offers
 
 
 class Change(NamedTuple):
@@ -45,7 +43,7 @@ def with_changes(experiment: Experiment, settings: Iterable[str]) -> Experiment:
         reads = {line: None for each in step.dependencies for line in lines.get(made[each].identity, ())}
         mine = [change for change in changes if change.step == step]
         try:
-            made[step] = new = replaced(step, made, _setting(step, mine) if mine else None)
+            made[step] = new = replaced(step, made, _setting(step, mine))
         except MarinError as error:
             if reads and not mine:
                 error.add_note(
@@ -64,22 +62,13 @@ def _setting(step: ExecutorStep[Any], changes: Iterable[Change]) -> Adjust:
     """Apply all changes of a step at once, with its inputs, because the step must be checked with all changes."""
 
     def adjust(holder: Any, now: Mapping[str, Any]) -> Mapping[str, Any]:
-        if holder is not step:
-            return {}
-        fields, found = fields_of(step), dict[str, Any]()
-        for change in changes:
+        found = dict[str, Any]()
+        for change in changes if holder is step else ():
             name, *rest = change.path
-            if name not in fields:
-                raise _no_field(step, name, fields, change)
-            found[name] = _changed(found.get(name, now[name]), tuple(rest), change, fields[name])
+            found[name] = _changed(found.get(name, now[name]), rest, change, hint_of(type(step), name))
         return found
 
     return adjust
-
-
-def _no_field(holder: Any, name: str, fields: Iterable[str], change: Change) -> BadField:
-    near, kind = difflib.get_close_matches(name, fields, n=NEAR), type(holder).__name__
-    return BadField(f"--set {change.written()}: {kind} has no field {name!r}{_or_rather(near, sorted(fields))}")
 
 
 def _parsed(experiment: Experiment, setting: str) -> Change:
@@ -93,15 +82,14 @@ def _parsed(experiment: Experiment, setting: str) -> Change:
     # A label may hold a point itself: the longest one that fits is meant.
     fitting = [name for name in found if where.startswith(f"{name}.")]
     if not fitting:
-        near = difflib.get_close_matches(where.partition(".")[0], found, n=NEAR)
-        raise BadField(f"--set {setting}: no step has that label{_or_rather(near, sorted(found))}")
+        raise BadField(f"--set {setting}: no step has that label{_or_rather(where.partition('.')[0], found)}")
     name = max(fitting, key=len)
     path = tuple(where.removeprefix(f"{name}.").split("."))
     steps = [step for step in found[name] if path[0] in fields_of(step)]
     if not steps:
-        fields = sorted({field for step in found[name] for field in fields_of(step)})
-        near = difflib.get_close_matches(path[0], fields, n=NEAR)
-        raise BadField(f"--set {setting}: {found[name][0].name} has no field {path[0]!r}{_or_rather(near, fields)}")
+        fields = {field for step in found[name] for field in fields_of(step)}
+        rather = _or_rather(path[0], fields)
+        raise BadField(f"--set {setting}: {found[name][0].name} has no field {path[0]!r}{rather}")
     deepest = max(_depth(step, path) for step in steps)
     steps = [step for step in steps if _depth(step, path) == deepest]
     if len(steps) > 1:
@@ -110,48 +98,54 @@ def _parsed(experiment: Experiment, setting: str) -> Change:
     return Change(steps[0], path, typed)
 
 
-def _depth(holder: Any, path: tuple[str, ...]) -> int:
+def _depth(holder: Any, path: Sequence[str]) -> int:
     """Return how many parts of the path exist."""
     for depth, name in enumerate(path):
-        if isinstance(holder, Mapping):
-            holder = {str(key): item for key, item in cast(Mapping[Any, Any], holder).items()}.get(name)
-        elif isinstance(holder, tuple):
-            items = cast(tuple[Any, ...], holder)
-            holder = items[int(name)] if name.isdecimal() and int(name) < len(items) else None
-        else:
-            holder = getattr(holder, name, None)
-        if holder is None:
+        if (holder := _parts(holder).get(name)) is None:
             return depth
     return len(path)
 
 
-def _changed(holder: Any, path: tuple[str, ...], change: Change, hint: Any = Any) -> Any:
+def _parts(holder: Any) -> dict[str, Any]:
+    """Return what a value holds, by the names of a path: fields, keys, or places from 0."""
+    if isinstance(holder, Mapping):
+        return {str(key): item for key, item in cast(Mapping[Any, Any], holder).items()}
+    if isinstance(holder, tuple):
+        return {str(place): item for place, item in enumerate(cast(tuple[Any, ...], holder))}
+    return fields_of(holder) if dataclasses.is_dataclass(holder) and not isinstance(holder, type) else {}
+
+
+def _changed(holder: Any, path: Sequence[str], change: Change, hint: Any) -> Any:
     """Return ``holder`` with the value below ``path`` replaced."""
     if not path:
         return _read(change, hint)
-    name, rest = path[0], path[1:]
-    if dataclasses.is_dataclass(holder) and not isinstance(holder, type):
-        fields = fields_of(holder)
-        if name not in fields:
-            raise _no_field(holder, name, fields, change)
-        value = _changed(getattr(holder, name), rest, change, fields[name])
-        return dataclasses.replace(holder, **{name: value})
+    name, *rest = path
+    parts = _parts(holder)
+    if name not in parts:
+        raise BadField(f"--set {change.written()}: {_nothing_there(holder, name, parts)}")
+
+    def new(wanted: Any) -> Any:
+        return _changed(parts[name], rest, change, wanted)
+
     if isinstance(holder, Mapping):
-        mapping = cast(Mapping[Any, Any], holder)
-        items = {str(key): key for key in mapping}
-        if name not in items:
-            raise BadField(f"--set {change.written()}: nothing at {name!r}{_or_rather([], list(items))}")
-        value = _changed(mapping[items[name]], rest, change, (*typing.get_args(hint), Any, Any)[1])
-        return {**mapping, items[name]: value}
+        item = new((*typing.get_args(hint), Any, Any)[1])
+        return {key: item if str(key) == name else old for key, old in cast(Mapping[Any, Any], holder).items()}
     if isinstance(holder, tuple):
-        places = cast(tuple[Any, ...], holder)
-        if not name.isdecimal() or int(name) >= len(places):
-            raise BadField(f"--set {change.written()}: {name!r} is no place among {len(places)}, counted from 0")
-        value = _changed(places[int(name)], rest, change, (*typing.get_args(hint), Any)[0])
-        return (*places[: int(name)], value, *places[int(name) + 1 :])
-    raise BadField(
-        f"--set {change.written()}: there is no field {name!r}, because the value above it is {holder!r}; set that "
-        "value itself, as JSON if it has fields"
+        return tuple((parts | {name: new((*typing.get_args(hint), Any)[0])}).values())
+    kind = type(cast(object, holder))
+    return dataclasses.replace(holder, **{name: new(hint_of(kind, name))})
+
+
+def _nothing_there(holder: Any, name: str, parts: Mapping[str, Any]) -> str:
+    if isinstance(holder, Mapping):
+        return f"nothing at {name!r}; there are: {', '.join(parts)}"
+    if isinstance(holder, tuple):
+        return f"{name!r} is no place among {len(parts)}, counted from 0"
+    if parts:
+        return f"{type(holder).__name__} has no field {name!r}{_or_rather(name, parts)}"
+    return (
+        f"there is no field {name!r}, because the value above it is {holder!r}; set that value itself, as JSON if it "
+        "has fields"
     )
 
 
@@ -178,5 +172,6 @@ def _read(change: Change, hint: Any) -> Any:
         raise BadField(f"--set {change.written()}: {wanted} cannot be typed; change the experiment file") from error
 
 
-def _or_rather(near: list[str], every: list[str]) -> str:
-    return f"; did you mean {' or '.join(near)}?" if near else f"; there are: {', '.join(every)}"
+def _or_rather(name: str, known: Iterable[str]) -> str:
+    near = difflib.get_close_matches(name, known := sorted(known), n=3)
+    return f"; did you mean {' or '.join(near)}?" if near else f"; there are: {', '.join(known)}"

@@ -1,9 +1,11 @@
-"""Machines that a step asks for. Resources are never part of an identity."""
+"""Machines: the resources that a step asks for, and the hosts that it gets. They are never part of an identity."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from marin.errors import BadField
 from marin.steps.value import value
@@ -35,12 +37,10 @@ class Accelerator:
 
     @property
     def host_chips(self) -> int:
-        """Return the chips of one host."""
         return self.chips // self.hosts
 
     @property
     def slice_hosts(self) -> int:
-        """Return the hosts of one slice."""
         return self.hosts // self.slices
 
     @property
@@ -91,6 +91,28 @@ class Resources:
 
 
 CPU = Resources()
+
+
+def _never(_call: Callable[[], object]) -> None: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Host:
+    """One host of a step, as the work on this host sees it."""
+
+    number: int  # from 0, slice after slice, in the order in which the hosts of a slice are wired
+    count: int
+    meeting: str  # "ADDRESS:PORT" on host 0 that every host reaches and that is free; "" if there is only one host
+    # Variables that the processes need to find each other.
+    environment: Mapping[str, str] = field(default_factory=dict[str, str], compare=False)
+    # Takes a function to call, in another thread, when another host has failed: the work on this host must then end.
+    on_stop: Callable[[Callable[[], object]], Any] = field(default=_never, compare=False)
+
+    def __str__(self) -> str:
+        return f"host {self.number} of {self.count}"
+
+
+ALONE = Host(number=0, count=1, meeting="")
 
 
 @dataclass(frozen=True, kw_only=True)

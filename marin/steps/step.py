@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, cast, dataclass
 from marin.errors import BadField, CyclicSteps, ExperimentError
 from marin.steps.artifact import Artifact
 from marin.steps.definitions import Namespace, define, must_be_free, unprintable
-from marin.steps.encoding import EXECUTION, STEP_ATTRIBUTE, Identified, digest, encode, encode_fields
+from marin.steps.encoding import EXECUTION, STEP_ATTRIBUTE, digest, encode, encode_fields
 from marin.steps.field_types import argument_of, resolved
-from marin.steps.hosts import Host
 from marin.steps.lifetime import FOREVER, Lifetime
 from marin.steps.misfit import no_such_field
-from marin.steps.resources import CPU, Accelerator, Resources, Size, Work
+from marin.steps.resources import CPU, Accelerator, Host, Resources, Size, Work
 from marin.steps.value import execution, formerly, freeze_fields, since
 
 if TYPE_CHECKING:
@@ -300,7 +299,7 @@ def action_key(step: ExecutorStep[Any], roots: Mapping[str, str]) -> str:
     of the steps that made their inputs. A milestone's key uses its training run's key, so the run need not have ended.
     """
 
-    def content(read: Identified) -> str:
+    def content(read: ExecutorStep[Any]) -> str:
         if step.producer is not None and read.identity == step.producer.identity:
             return f"action {action_key(step.producer, roots)}"
         return f"bytes {roots[read.identity]}"

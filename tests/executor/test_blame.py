@@ -4,7 +4,7 @@ import pytest
 
 from marin.errors import MarinError, Preempted, ProcessAborted, ProcessLost, StoreFull, TrainingFailed
 from marin.executor.backends.gang import reason
-from marin.steps.hosts import Host
+from marin.steps.resources import Host
 
 FIRST, SECOND = (Host(number=number, count=2, meeting="here:1") for number in range(2))
 BROKEN = TrainingFailed("JaxRuntimeError: Connection closed by peer")

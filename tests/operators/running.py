@@ -21,8 +21,7 @@ from marin.data.artifacts import Checkpoint, Documents
 from marin.data.documents import Document, write_documents
 from marin.executor.shards import MakeShard, Shards
 from marin.steps.artifact import Artifact
-from marin.steps.hosts import ALONE, Host
-from marin.steps.resources import Accelerator
+from marin.steps.resources import ALONE, Accelerator, Host
 from marin.steps.step import Context, ExecutorStep
 from marin.store.files.directory import Directory
 from tests.fingerprint.traced import executed, unseen

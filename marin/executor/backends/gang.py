@@ -22,8 +22,7 @@ from marin.executor.verbosity import log_as_asked
 from marin.fingerprint.observation.listening import current, observing
 from marin.fingerprint.observation.observation import Observation, Scope
 from marin.fingerprint.of_step import executed
-from marin.steps.hosts import Host
-from marin.steps.resources import Accelerator
+from marin.steps.resources import Accelerator, Host
 
 LOOK_SECONDS, NODES_SECONDS = 1.0, 5.0  # between two looks at the other tasks, and at their nodes
 GRACE_SECONDS = 5.0  # for all hosts to report errors: among those that fail together, one knows the cause
