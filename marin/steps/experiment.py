@@ -73,8 +73,8 @@ class Experiment:
         for step in self.steps():
             made[step] = replaced(step, made, adjust)
         results = {name: made[step] for name, step in self.results.items()}
-        lines = {new.identity: (*self.changes.get(old.identity, ()), why) for old, new in made.items() if new != old}
-        return dataclasses.replace(self, results=results, changes=lines)
+        lines = {new.identity: self.changes.get(old.identity, ()) + (why,) * (new != old) for old, new in made.items()}
+        return dataclasses.replace(self, results=results, changes={each: told for each, told in lines.items() if told})
 
     def of(self, repository: str) -> Experiment:
         """Return the same experiment with the repository of its issue."""

@@ -51,6 +51,10 @@ def test_a_field_is_changed_and_what_is_made_from_it_is_another_step() -> None:
     mantis = steps(experiment)["evaluate/mantis"]
     assert isinstance(mantis, Evaluate)
     assert mantis.checkpoint is trained(experiment, "mantis")
+    # A step that a later change does not touch goes on saying so.
+    bison = trained(experiment, "bison")
+    later = experiment.adjusted(lambda holder, _: {"seed": 7} if holder == bison else {}, why="seed 7")
+    assert later.changes[mantis.identity] == experiment.changes[mantis.identity]
 
 
 @pytest.mark.parametrize(
