@@ -85,18 +85,17 @@ def _redirected(file: int) -> Generator[None]:
     fcntl.fcntl(file, fcntl.F_SETFL, os.O_APPEND)  # a child may open its stdout again, and write there too
     sys.stdout.flush()
     sys.stderr.flush()
-    kept = os.dup(1), os.dup(2)
-    os.dup2(file, 1)
-    os.dup2(file, 2)
+    kept = {number: os.dup(number) for number in (1, 2)}
+    for number in kept:
+        os.dup2(file, number)
     try:
         yield
     finally:
         sys.stdout.flush()
         sys.stderr.flush()
-        os.dup2(kept[0], 1)
-        os.dup2(kept[1], 2)
-        os.close(kept[0])
-        os.close(kept[1])
+        for number, copy in kept.items():
+            os.dup2(copy, number)
+            os.close(copy)
 
 
 class _Copy:
