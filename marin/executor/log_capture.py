@@ -99,10 +99,10 @@ def _redirected(file: int) -> Generator[None]:
 
 
 class _Copy:
-    """Copies a file of output to a log. position: of the first byte that was not read. rest: read, but not sent."""
+    """Copies a file of output to a log. position: of the first byte that was not sent."""
 
     def __init__(self, file: int, store: Store, log: str) -> None:
-        self.file, self.store, self.log, self.position, self.rest = file, store, log, 0, b""
+        self.file, self.store, self.log, self.position = file, store, log, 0
         self.lock, self.ended = threading.Lock(), False
 
     def copy(self, *, last: bool = False) -> bool:
@@ -115,17 +115,12 @@ class _Copy:
                 return False
             self.ended = last
             while piece := os.pread(self.file, PIECE, self.position):
-                self.rest += piece
-                self.position += len(piece)
-                self._send(_whole(self.rest))
-            if last:
-                self._send(len(self.rest))
+                count = _whole(piece) or (len(piece) if last else 0)
+                if not count:
+                    break
+                self.store.log(self.log, piece[:count])
+                self.position += count
         return not last
-
-    def _send(self, count: int) -> None:
-        if count:
-            self.store.log(self.log, self.rest[:count])
-            self.rest = self.rest[count:]
 
 
 def _whole(text: bytes) -> int:
