@@ -12,6 +12,7 @@ from marin.errors import BadField, MarinError, MissingDependency, PlanError
 from marin.steps.experiment import Experiment
 from marin.steps.resources import ANY_GPU, Accelerator
 from marin.steps.step import ExecutorStep
+from marin.store.numbers import counted
 
 # NVIDIA's driver brings it. It tells the memory too, and counts in a moment; JAX takes seconds and the GPUs' memory.
 LIST = ("nvidia-smi", "--query-gpu=index,uuid,memory.total,name", "--format=csv,noheader,nounits")
@@ -129,5 +130,4 @@ def _number(text: str) -> float:
 
 def _in_words(found: list[_Gpu]) -> str:
     """Return a description: "2 GPUs (NVIDIA L40S)"."""
-    kinds = " and ".join(dict.fromkeys(gpu.kind for gpu in found))
-    return f"{len(found)} GPU{'s' if len(found) > 1 else ''} ({kinds})"
+    return f"{counted(len(found), 'GPU')} ({' and '.join(dict.fromkeys(gpu.kind for gpu in found))})"
