@@ -88,7 +88,7 @@ def command(
     git = git_revision(source.parent)
     name = f"{slug(source.stem)}-{options.scale.value}-{time.strftime('%m%d-%H%M%S')}-{os.urandom(2).hex()}"
     with tempfile.TemporaryDirectory() as place:
-        archive = pack(folder.absolute(), Path(place, "source.zip"))
+        packed = pack(folder.absolute(), Path(place, "source.zip"))
         dashboard.submit(
             name,
             shlex.join(driver),
@@ -97,7 +97,7 @@ def command(
             {"experiment": source.stem, "scale": options.scale.value, "store": redacted(prefix), "git": git},
         )
     say(console, f"submitted {name} to the {dashboard.named}", "bold")
-    say(console, f"with {archive.files:,} files of {folder.absolute()}, {write_bytes(archive.bytes)}", "dim")
+    say(console, f"with {len(packed):,} files of {folder.absolute()}, {write_bytes(sum(packed.values()))}", "dim")
     say(console, f"Ray dashboard: {dashboard.job_url(name)}")
     if detach:
         print_follow_and_stop(console, name, dashboard)

@@ -124,9 +124,13 @@ class StepContext:
 
         if self.out.is_local:
             return self._mapper(work, items, told)
-        from marin.executor.shards import Shipped, received
+        from marin.executor.shards import Shipped
+        from marin.store.files.written import note_all
 
-        return received(self._mapper(Shipped(work=work, out=self.out.url), items, told))
+        found = self._mapper(Shipped(work=work, out=self.out.url), items, told)
+        for _, files in found:
+            note_all(files)
+        return [result for result, _ in found]
 
     def write_shards[T, R](
         self, work: Callable[[T, Directory], R], items: Sequence[T], kind: type[R], by: Mapper | None = None

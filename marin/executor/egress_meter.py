@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from marin.errors import EgressOverBudget
 from marin.executor.job import Ending, Job, Outcome
-from marin.plan.cost.egress import Allowance, Amount, Regions, total
+from marin.plan.cost.egress import Allowance, Amount, Regions
 from marin.store.numbers import write_bytes
 from marin.store.store import Store
-
-NOTHING = Amount()
 
 
 class EgressMeter:
@@ -41,11 +39,11 @@ class EgressMeter:
         if outcome.ending is Ending.DONE and outcome.record is not None:
             published = [self.store.record(milestone.step.identity) for milestone in job.milestones.values()]
             written = (outcome.record, *(record for record in published if record is not None))
-            self.bytes += self._crossing(job, NOTHING, total(Amount(record.bytes) for record in written))
+            self.bytes += self._crossing(job, writes=sum(record.bytes for record in written))
 
     def _reads(self, job: Job) -> int:
-        return self._crossing(job, total(Amount(held.bytes) for held in job.inputs.values()), NOTHING)
+        return self._crossing(job, reads=sum(held.bytes for held in job.inputs.values()))
 
-    def _crossing(self, job: Job, reads: Amount, writes: Amount) -> int:
-        egress = self.regions.egress(job.step, reads, writes, outside=False)
+    def _crossing(self, job: Job, reads: int = 0, writes: int = 0) -> int:
+        egress = self.regions.egress(job.step, Amount(reads), Amount(writes), outside=False)
         return 0 if egress is None else egress.amount.bytes

@@ -43,11 +43,7 @@ class InputCheck:
     def __init__(self, store: Store, job: Job) -> None:
         self._store, self._job = store, job
         self._stamps: dict[str, Stamps] = {}
-        self._checked: dict[str, Checked] = {}
-
-    @property
-    def checked(self) -> Mapping[str, Checked]:
-        return self._checked
+        self.checked: dict[str, Checked] = {}
 
     def begin(self) -> None:
         """Check the inputs before run() reads a byte. Raises CorruptOutput."""
@@ -58,9 +54,9 @@ class InputCheck:
             stamps = self._stamps[record.identity] = output.file_stamps(listed)
             key = (output.url, record.root)
             if known.get(key) == stamps:
-                self._checked[record.identity] = Checked.FULL
+                self.checked[record.identity] = Checked.FULL
                 continue
-            checked = self._checked[record.identity] = self._compare(record, listed)
+            checked = self.checked[record.identity] = self._compare(record, listed)
             if checked is Checked.FULL:
                 known[key] = stamps
 

@@ -85,25 +85,24 @@ def _redirected(file: int) -> Generator[None]:
     fcntl.fcntl(file, fcntl.F_SETFL, os.O_APPEND)  # a child may open its stdout again, and write there too
     sys.stdout.flush()
     sys.stderr.flush()
-    kept = os.dup(1), os.dup(2)
-    os.dup2(file, 1)
-    os.dup2(file, 2)
+    kept = {number: os.dup(number) for number in (1, 2)}
+    for number in kept:
+        os.dup2(file, number)
     try:
         yield
     finally:
         sys.stdout.flush()
         sys.stderr.flush()
-        os.dup2(kept[0], 1)
-        os.dup2(kept[1], 2)
-        os.close(kept[0])
-        os.close(kept[1])
+        for number, copy in kept.items():
+            os.dup2(copy, number)
+            os.close(copy)
 
 
 class _Copy:
-    """Copies a file of output to a log. position: of the first byte that was not read. rest: read, but not sent."""
+    """Copies a file of output to a log. position: of the first byte that was not sent."""
 
     def __init__(self, file: int, store: Store, log: str) -> None:
-        self.file, self.store, self.log, self.position, self.rest = file, store, log, 0, b""
+        self.file, self.store, self.log, self.position = file, store, log, 0
         self.lock, self.ended = threading.Lock(), False
 
     def copy(self, *, last: bool = False) -> bool:
@@ -116,17 +115,12 @@ class _Copy:
                 return False
             self.ended = last
             while piece := os.pread(self.file, PIECE, self.position):
-                self.rest += piece
-                self.position += len(piece)
-                self._send(_whole(self.rest))
-            if last:
-                self._send(len(self.rest))
+                count = _whole(piece) or (len(piece) if last else 0)
+                if not count:
+                    break
+                self.store.log(self.log, piece[:count])
+                self.position += count
         return not last
-
-    def _send(self, count: int) -> None:
-        if count:
-            self.store.log(self.log, self.rest[:count])
-            self.rest = self.rest[count:]
 
 
 def _whole(text: bytes) -> int:

@@ -7,7 +7,7 @@ that a crash of the machine cut short are rebuilt. It is written only after the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
@@ -40,15 +40,6 @@ class Shipped:
             return result, written.below(self.out)
         finally:
             written.forget(self.out)
-
-
-def received(results: Iterable[tuple[Any, dict[str, Written]]]) -> list[Any]:
-    """Note the written files, and return the results alone."""
-    found: list[Any] = []
-    for result, files in results:
-        written.note_all(files)
-        found.append(result)
-    return found
 
 
 class Made(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -20,9 +20,9 @@ def made(folder: Path, *names: str) -> Path:
 
 
 def held(folder: Path, target: Path) -> set[str]:
-    archive = pack(folder, target)
+    packed = pack(folder, target)
     names = set(zipfile.ZipFile(target).namelist())
-    assert archive.files == len(names)
+    assert packed.keys() == names
     return names
 
 

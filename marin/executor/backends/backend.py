@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Protocol
+from typing import Any, Protocol
 
 from marin.executor.job import Job, Outcome
 from marin.steps.step import ExecutorStep
@@ -29,11 +29,7 @@ class Watcher(Protocol):
 class Backend(Protocol):
     """A place where attempts run. It is started only when a step must run."""
 
-    def start(
-        self,
-        steps: list[ExecutorStep[object]],  # pyright: ignore[reportInvalidTypeArguments]
-        watcher: Watcher,
-    ) -> None:
+    def start(self, steps: list[ExecutorStep[Any]], watcher: Watcher) -> None:
         """Get ready to run these steps. Raises PlanError if the machine can never provide a step's resources."""
         ...
 

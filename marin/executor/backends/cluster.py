@@ -198,13 +198,25 @@ def asked(named: NamedCluster, program: str, *, import_ray: bool = False) -> str
         text=True,
         start_new_session=True,  # Ctrl-C is for us
     )
+    assert probe.stdout is not None
+    limit, said = threading.Timer(JOIN_SECONDS, probe.kill), ""
     try:
         if import_ray:
             import ray  # noqa: F401
-        return _let_in(named, probe)
+        for line in probe.stdout:
+            if line.startswith("imported"):
+                limit.start()
+            said += line
+            if REFUSED in line:
+                raise _cannot_join(named, said)
+        if probe.wait():
+            raise _cannot_join(named, said)
+        return said
     finally:
+        limit.cancel()
         probe.kill()
         probe.wait()
+        probe.stdout.close()
 
 
 def must_answer(named: NamedCluster) -> None:
@@ -224,24 +236,6 @@ def must_answer(named: NamedCluster) -> None:
         )
     if (refusal := connection_refusal(address)) is not None:
         raise NoCluster(f"no {named}: nothing answers there ({refusal}). {named.remedy}")
-
-
-def _let_in(named: NamedCluster, probe: subprocess.Popen[str]) -> str:
-    assert probe.stdout is not None
-    limit, said = threading.Timer(JOIN_SECONDS, probe.kill), ""
-    try:
-        for line in probe.stdout:
-            if line.startswith("imported"):
-                limit.start()
-            said += line
-            if REFUSED in line:
-                raise _cannot_join(named, said)
-        if probe.wait():
-            raise _cannot_join(named, said)
-        return said
-    finally:
-        limit.cancel()
-        probe.stdout.close()
 
 
 def _cannot_join(named: NamedCluster, said: str) -> NoCluster:

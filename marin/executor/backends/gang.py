@@ -5,17 +5,14 @@
 from __future__ import annotations
 
 import dataclasses
-import secrets
-import socket
 import threading
 import time
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 from marin.errors import MarinError, Preempted, ProcessAborted, ProcessLost, StepFailed, TrainingFailed
-from marin.executor.backends.private_ray import FIRST_PORT, LAST_PORT
+from marin.executor.backends.private_ray import free_ports
 from marin.executor.failures import explained, first_line, portable
 from marin.executor.signals import SIGNALS
 from marin.executor.verbosity import log_as_asked
@@ -88,7 +85,8 @@ class Gang:
         count = len(self.places)
         if count == 1:
             return [Host(number=0, count=1, meeting="")]
-        meeting = f"{self.address}:{_free_port(self.address)}"
+        [port] = free_ports(1, self.address)  # nothing listens there until the training has its imports
+        meeting = f"{self.address}:{port}"
         return [
             Host(number=number, count=count, meeting=meeting, environment=self._environment(number))
             for number in range(count)
@@ -102,15 +100,6 @@ class Gang:
 
         at = number // self.accelerator.slice_hosts
         return get_tpu_coordinator_env_vars(self.address, self.accelerator.slices, at)
-
-
-def _free_port(address: str) -> int:
-    """Return a port below the outgoing connections' ports. Nothing listens on it until the training has its imports."""
-    while True:
-        port = FIRST_PORT + secrets.randbelow(LAST_PORT - FIRST_PORT)
-        with socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET) as tried, suppress(OSError):
-            tried.bind((address, port))
-            return port
 
 
 def _follow(follow: Callable[[Host], object], host: Host, scope: Scope) -> Observation:

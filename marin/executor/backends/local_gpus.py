@@ -12,6 +12,7 @@ from marin.errors import BadField, MarinError, MissingDependency, PlanError
 from marin.steps.experiment import Experiment
 from marin.steps.resources import ANY_GPU, Accelerator
 from marin.steps.step import ExecutorStep
+from marin.store.numbers import counted
 
 # NVIDIA's driver brings it. It tells the memory too, and counts in a moment; JAX takes seconds and the GPUs' memory.
 LIST = ("nvidia-smi", "--query-gpu=index,uuid,memory.total,name", "--format=csv,noheader,nounits")
@@ -43,7 +44,9 @@ def on_local_gpus(experiment: Experiment, environment: Mapping[str, str]) -> Exp
     if not any(_can_have(step) for step in able):
         return experiment
     found = _gpus(environment)
-    given = _as_one(found)
+    memory = min(gpu.mebibytes for gpu in found) * 2**20 / 1e9
+    # Peak FLOP/s are unknown, so marin shows neither MFU nor chip-hours.
+    given = Accelerator(name=ANY_GPU, chips=len(found), hosts=1, peak_flops=0.0, memory_gb=round(memory, 1))
 
     def adjust(holder: Any, now: Mapping[str, Any]) -> Mapping[str, Any]:
         if not (isinstance(holder, ExecutorStep) and _can_have(cast(ExecutorStep[Any], holder))):
@@ -64,18 +67,13 @@ def _can_have(step: ExecutorStep[Any]) -> bool:
     return step.uses_accelerator and step.resources.accelerator is None
 
 
-def _as_one(found: list[_Gpu]) -> Accelerator:
-    """Return the accelerator of these GPUs. Peak FLOP/s are unknown, so marin shows neither MFU nor chip-hours."""
-    memory = min(gpu.mebibytes for gpu in found) * 2**20 / 1e9
-    return Accelerator(name=ANY_GPU, chips=len(found), hosts=1, peak_flops=0.0, memory_gb=round(memory, 1))
-
-
 def _gpus(environment: Mapping[str, str]) -> list[_Gpu]:
     """Return the GPUs that the driver lists and CUDA_VISIBLE_DEVICES leaves. Raises PlanError or MissingDependency."""
     found = _listed(environment)
     if (visible := environment.get(VISIBLE)) is not None:
         wanted = [each.strip() for each in visible.split(",") if each.strip()]
-        seen = [gpu for gpu in found if any(each == gpu.number or _begins(gpu.uuid, each) for each in wanted)]
+        by_uuid = tuple(each for each in wanted if each.startswith("GPU-"))  # CUDA accepts the beginning of a UUID
+        seen = [gpu for gpu in found if gpu.number in wanted or gpu.uuid.startswith(by_uuid)]
         if not seen:
             raise PlanError(
                 f"--resources gpu: no GPU is left: {VISIBLE} is {visible!r}, and this machine has {_in_words(found)}, "
@@ -130,12 +128,6 @@ def _number(text: str) -> float:
         return 0.0
 
 
-def _begins(uuid: str, name: str) -> bool:
-    """Return whether a word names a GPU. CUDA accepts the beginning of a UUID."""
-    return name.startswith("GPU-") and uuid.startswith(name)
-
-
 def _in_words(found: list[_Gpu]) -> str:
     """Return a description: "2 GPUs (NVIDIA L40S)"."""
-    kinds = " and ".join(dict.fromkeys(gpu.kind for gpu in found))
-    return f"{len(found)} GPU{'s' if len(found) > 1 else ''} ({kinds})"
+    return f"{counted(len(found), 'GPU')} ({' and '.join(dict.fromkeys(gpu.kind for gpu in found))})"

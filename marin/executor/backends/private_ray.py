@@ -26,6 +26,7 @@ import sysconfig
 import tempfile
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from marin.errors import NoCluster
@@ -147,11 +148,13 @@ def answers(port: int) -> bool:
         return tried.connect_ex(("127.0.0.1", port)) == 0
 
 
-def free_ports(count: int) -> list[int]:
+def free_ports(count: int, address: str = "127.0.0.1") -> list[int]:
+    """Return free ports, below those of outgoing connections, which could take one before its user starts."""
     found: set[int] = set()
     while len(found) < count:
         port = FIRST_PORT + secrets.randbelow(LAST_PORT - FIRST_PORT)
-        if not answers(port):
+        with socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET) as tried, suppress(OSError):
+            tried.bind((address, port))
             found.add(port)
     return list(found)
 

@@ -5,12 +5,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from marin.errors import PlanError
 from marin.steps.resources import ANY_GPU, Accelerator, Resources
 from marin.steps.step import ExecutorStep
+from marin.store.numbers import counted
 
 # Labels and resources that Ray itself gives to the hosts of a TPU slice.
 SLICE, POD_TYPE, WORKER = "ray.io/tpu-slice-name", "ray.io/tpu-pod-type", "ray.io/tpu-worker-id"
@@ -47,7 +48,7 @@ def task_options(amounts: dict[str, float]) -> dict[str, Any]:
     return {**options, "resources": {name: amount for name, amount in amounts.items() if name not in words}}
 
 
-def in_words(resources: dict[str, float]) -> str:
+def in_words(resources: Mapping[str, float]) -> str:
     """Return "4 CPU, 4 TPU, 16 GiB memory"."""
     named = ((amount, name) for name, amount in resources.items() if amount != OF_THAT_KIND and name != "memory")
     parts = [f"{amount:g} {name}" for amount, name in named]
@@ -59,7 +60,7 @@ def wants(resources: Resources) -> str:
     """Return, for people, the resources that a step waits for."""
     if not resources.accelerators:
         return in_words(on_each_host(resources, None))
-    return " or ".join(f"{each} ({_hosts(each.hosts)})" for each in resources.accelerators)
+    return " or ".join(f"{each} ({counted(each.hosts, 'host')})" for each in resources.accelerators)
 
 
 def has(nodes: Iterable[Node], resources: Resources, accelerator: Accelerator) -> bool:
@@ -98,9 +99,7 @@ def must_be_had(steps: Iterable[ExecutorStep[Any]], nodes: Sequence[Node]) -> No
                 )
         elif not any(_gives(have, on_each_host(resources, None)) for have in available):
             wanted = on_each_host(resources, None)
-            largest: dict[str, float] = {
-                name: max((have.get(name, 0) for have in available), default=0) for name in wanted
-            }
+            largest = {name: max((have.get(name, 0) for have in available), default=0) for name in wanted}
             raise PlanError(
                 f"{step.name} asks one node for {in_words(wanted)}; the largest of {len(available)} node(s) has "
                 f"{in_words(largest)}. Ask for less, or give --address of a cluster that has it"
@@ -121,9 +120,8 @@ def _accelerators_of(nodes: Iterable[Node]) -> str:
     gpus: Counter[str] = Counter()
     for node in nodes:
         if count := node["Resources"].get(GPU):
-            gpus[", ".join(sorted(name[len(KIND) :] for name in node["Resources"] if name.startswith(KIND)))] += int(
-                count
-            )
+            kinds = sorted(name.removeprefix(KIND) for name in node["Resources"] if name.startswith(KIND))
+            gpus[", ".join(kinds)] += int(count)
         if (kind := _label(node, POD_TYPE)) and node["Resources"].get(TPU):
             slices.setdefault(kind, Counter())[_label(node, SLICE)] += 1
     said = [
@@ -132,7 +130,3 @@ def _accelerators_of(nodes: Iterable[Node]) -> str:
     ]
     said += [f"{count} GPU ({kind or 'of no kind that Ray knows'})" for kind, count in sorted(gpus.items())]
     return ", ".join(said) or "no accelerator that Ray knows of"
-
-
-def _hosts(count: int) -> str:
-    return "1 host" if count == 1 else f"{count:,} hosts"

@@ -38,7 +38,7 @@ class Reservation:
         """Return the hosts once all are reserved. Cheap: ask often."""
         with suppress(KeyError):  # a reserved node is already gone; try again when patience is over
             if self._groups and is_there(self._groups[-1]):
-                if self._is_complete():
+                if sum(len(group.bundle_specs) for group in self._groups) == self._accelerator.hosts:
                     return self._gang()
                 self._reserve_rest()
         if time.monotonic() > self._patience or self._is_gone():
@@ -87,10 +87,6 @@ class Reservation:
             return False
         self._next_look = time.monotonic() + ABSENT_SECONDS
         return not has(ray.nodes(), self.job.step.resources, self._accelerator)
-
-    def _is_complete(self) -> bool:
-        reserved = sum(len(group.bundle_specs) for group in self._groups)
-        return reserved == self._accelerator.hosts
 
     def _reserve(self, bundles: list[dict[str, float]], labels: list[dict[str, str]] | None = None) -> None:
         from ray.util.placement_group import placement_group

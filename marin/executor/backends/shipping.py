@@ -59,8 +59,10 @@ def _explain(step: ExecutorStep[Any], error: Exception) -> None:
     for name in [*fields, *(name for name in vars(step) if name not in fields)]:
         wrong = _refusal(vars(step).get(name), step)
         if wrong is not None:
+            said = repr(getattr(step, name))
+            shown = said if len(said) <= 60 else f"{said[:60]}…"
             raise BadField(
-                f"{step.name}: {cls.__name__}.{name} is {_shown(getattr(step, name))}, which no worker can be sent "
+                f"{step.name}: {cls.__name__}.{name} is {shown}, which no worker can be sent "
                 f"({wrong}). Make it inside run() from a value that can be sent"
             ) from error
 
@@ -77,8 +79,3 @@ def _refusal(held: object, step: ExecutorStep[Any]) -> str | None:
         except Exception as error:
             return first_line(error)
     return None
-
-
-def _shown(held: object) -> str:
-    said = repr(held)
-    return said if len(said) <= 60 else f"{said[:60]}…"

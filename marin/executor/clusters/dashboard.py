@@ -89,7 +89,7 @@ class Dashboard:
         self.named = named = replace(named, remedy=REMEDY)
         os.environ.setdefault(MODE, "token" if token_is_configured() else "disabled")  # read when Ray is imported
         self.url = _url_of(named)
-        with self._asking(), _unaddressed():
+        with self._asking():
             from ray.job_submission import JobSubmissionClient
 
             logging.getLogger("ray").setLevel(logging.ERROR)  # hide notes on uploads and on the end of a log
@@ -177,7 +177,7 @@ class Dashboard:
     def nodes(self) -> list[ClusterNode]:
         from ray.util.state import list_nodes
 
-        with self._asking(), _unaddressed():
+        with self._asking():
             found: list[Any] = list_nodes(address=self.url, detail=True)
         return [
             ClusterNode(
@@ -195,7 +195,7 @@ class Dashboard:
         """Return the tasks that have not ended."""
         from ray.util.state import list_nodes, list_tasks
 
-        with self._asking(), _unaddressed():
+        with self._asking():
             nodes: list[Any] = list_nodes(address=self.url)
             found: list[Any] = list_tasks(
                 address=self.url,
@@ -218,15 +218,18 @@ class Dashboard:
 
     @contextmanager
     def _asking(self) -> Generator[None]:
-        """Turn Ray's errors into NoCluster."""
+        """Turn Ray's errors into NoCluster, and hide other addresses from Ray meanwhile."""
         from ray.exceptions import AuthenticationError
 
+        before = {name: os.environ.pop(name, None) for name in OVERRIDING}
         try:
             yield
         except AuthenticationError as error:
             raise token_refused(self.named) from error
         except (ConnectionError, OSError) as error:
             raise NoCluster(f"the {self.named} does not answer at {self.url}. {REMEDY}") from error
+        finally:
+            os.environ.update({name: value for name, value in before.items() if value is not None})
 
 
 def _job(details: Any) -> ClusterJob:
@@ -275,12 +278,3 @@ def _is_dashboard(url: str) -> bool:
         return error.code == 401  # a dashboard that wants a token
     except (OSError, ValueError, HTTPException):  # the server there may not speak HTTP
         return False
-
-
-@contextmanager
-def _unaddressed() -> Generator[None]:
-    before = {name: os.environ.pop(name, None) for name in OVERRIDING}
-    try:
-        yield
-    finally:
-        os.environ.update({name: value for name, value in before.items() if value is not None})

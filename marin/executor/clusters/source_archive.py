@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import zipfile
-from dataclasses import dataclass
 from pathlib import Path
 
 from marin.errors import BadField
@@ -18,14 +17,8 @@ SKIPPED = {".git", ".venv", "venv", "__pycache__", "node_modules"}  # folders, w
 EPOCH = (1980, 1, 1, 0, 0, 0)  # the earliest time that an archive can hold
 
 
-@dataclass(frozen=True, kw_only=True)
-class Archive:
-    files: int
-    bytes: int  # of the files
-
-
-def pack(folder: Path, target: Path) -> Archive:
-    """Write the files of a project into an archive.
+def pack(folder: Path, target: Path) -> dict[str, int]:
+    """Write the files of a project into an archive. Return their sizes in bytes, by name.
 
     In a git checkout, these are all files that .gitignore lets through, uncommitted ones included. Elsewhere they are
     all files but environments and caches. A store is never included. Raises BadField for more than LIMIT bytes, and for
@@ -48,7 +41,7 @@ def pack(folder: Path, target: Path) -> Archive:
             entry.external_attr = (folder / name).stat().st_mode << 16
             entry.compress_type = zipfile.ZIP_DEFLATED
             archive.writestr(entry, (folder / name).read_bytes())
-    return Archive(files=len(names), bytes=total)
+    return sizes
 
 
 def _names(folder: Path) -> list[str]:
