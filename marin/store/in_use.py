@@ -174,7 +174,7 @@ class Uses:
         A gc that was only suspended finds its turn taken when it wakes up, and deletes nothing. A killed gc does no
         harm: every remaining record has all its files.
         """
-        objects, has_said = self.store.objects, False
+        objects = self.store.objects
         self._turns = last_turn(self.store, self._turns)
         number = self._turns + 1
         if objects.read(claim_name(TURN, number)) is None:
@@ -184,13 +184,11 @@ class Uses:
             has_ended = objects.read(end_name(TURN, number)) is not None
             return None if has_ended else take_turn(self.store, self._watch, number - 1)
 
-        def waiting(other: Claim) -> None:
-            nonlocal has_said
-            if not has_said:
-                self.on_message(f"`marin gc` of {other.holder} is deleting outputs; waiting for it")
-                has_said = True
+        @functools.cache
+        def say_once(holder: Holder) -> None:
+            self.on_message(f"`marin gc` of {holder} is deleting outputs; waiting for it")
 
-        turn = take_in_turn(turn_unless_ended, waiting)
+        turn = take_in_turn(turn_unless_ended, lambda other: say_once(other.holder))
         if isinstance(turn, Held):
             turn.release()
 
