@@ -27,7 +27,7 @@ from marin.steps.step import ExecutorStep
 from marin.store.attempts import note_stop
 from marin.store.ends import LOOK_SECONDS, Claim, Watch, read_claims
 from marin.store.files.verify import EVERY_BYTE
-from marin.store.in_use import Uses, needs_of
+from marin.store.in_use import Uses
 from marin.store.record import Record
 
 logger = logging.getLogger(__name__)
@@ -138,12 +138,11 @@ class Scheduler:
         there = [each for made in decisions for each in (made.record, made.alias_target) if each is not None]
         code = {today.code.digest for today in self.plan.today.values()}
         code |= {name for step in self.todo if (name := listing(self.plan.today[step].outside))}
-        identities, whole = (step.identity for step in needed), self.plan.experiment.whole
-        needs = needs_of(identities, there, code, self.jobs.experiment, whole=whole)
         replaced = {
             made.record.attempt for made in decisions if made.record and (made.deleted or made.action is Action.RUN)
         }
-        self.uses.add(needs, [record for record in there if record.attempt not in replaced])
+        identities, whole = (step.identity for step in needed), self.plan.experiment.whole
+        self.uses.add(there, identities, code, whole=whole, replaced=replaced)
 
     def _keep_code(self) -> None:
         for code in {today.code.digest: today.code for today in self.plan.today.values()}.values():
@@ -252,7 +251,7 @@ class Scheduler:
         if original is None or self.revocations.untrusted(original):
             return False
         try:
-            self.uses.add(needs_of((), [original], ()), [original])
+            self.uses.add([original])
         except StalePlan:
             return False
         made = commit_alias(job, original, acceptance, self.store)

@@ -140,10 +140,7 @@ def note_stop(store: Store, identity: str, why: str, after: int) -> str:
 
 
 def _last_claims(store: Store, shorts: Collection[str]) -> dict[str, tuple[Claim, bool]]:
-    """Return the last claim on each step, and whether it has no end, by the first digits of the identity.
-
-    Unreadable claims are left out.
-    """
+    """Return the last claim on each step, if readable, and whether it has no end, by the identity's first digits."""
     names = {name[:12]: name for name in sorted(store.objects.list(CLAIMS)) if name[:12] in shorts}
     contents = store.objects.read_many([f"{folder}/{name}" for name in names.values() for folder in (CLAIMS, ENDS)])
     found: dict[str, tuple[Claim, bool]] = {}

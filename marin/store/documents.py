@@ -72,10 +72,7 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def json_bytes(value: object) -> bytes:
-    """Encode as UTF-8 JSON.
-
-    File names that are not UTF-8, which Python represents with lone surrogates, are written as escapes.
-    """
+    """Encode as UTF-8 JSON. A lone surrogate, as in a file name that is not UTF-8, is written as an escape."""
     try:
         return _encode(value).encode()
     except UnicodeEncodeError:

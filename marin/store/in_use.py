@@ -98,25 +98,6 @@ def take_turn(store: Store, watch: Watch, after: int = 0) -> Held | Claim | Reco
     return take(store.objects, TURN, lambda number: f"{GC}/{number:04d}", is_dead, after)
 
 
-def needs_of(
-    identities: Iterable[str],
-    records: Iterable[Record],
-    code: Iterable[str],
-    experiment: str = "",
-    *,
-    whole: bool = False,
-) -> Needs:
-    """Return the needs of a run. identities: outputs to read or build. records: the ones that exist."""
-    every = list(records)
-    return Needs(
-        experiment=experiment,
-        whole=whole,
-        identities=sorted({each[:SHORT] for each in (*identities, *(record.identity for record in every))}),
-        attempts=sorted({record.attempt for record in every}),
-        code=sorted(set(code)),
-    )
-
-
 class Uses:
     """The needs of one run. Use it as a context manager around everything that reads or writes the store."""
 
@@ -128,7 +109,7 @@ class Uses:
         watch: Watch | None = None,
     ) -> None:
         """on_message: takes messages about waiting. watch: judges whether a gc without a beat is dead."""
-        self.store, self.on_message = store, on_message
+        self.store, self.experiment, self.on_message = store, experiment, on_message
         moment = f"{datetime.now():%Y%m%dT%H%M%S%f}"[:-3]  # names say which of two runs began some milliseconds later
         self.run = f"{moment}-{slug(experiment)}-{uuid.uuid4().hex[:12]}"
         self._beat_name = f"{USES}/{self.run}.beat"
@@ -149,11 +130,28 @@ class Uses:
             self._ended = True
             self.store.objects.remove([self._beat_name])
 
-    def add(self, needs: Needs, records: Collection[Record]) -> None:
-        """Add needs, which gc leaves alone from now on. records: outputs that must exist where the plan saw them.
+    def add(
+        self,
+        records: Collection[Record],
+        identities: Iterable[str] = (),
+        code: Iterable[str] = (),
+        *,
+        whole: bool = False,
+        replaced: Collection[str] = (),
+    ) -> None:
+        """Add needs, which gc leaves alone from now on.
 
+        records: outputs to read, which must exist where the plan saw them, except in the directories ``replaced``.
+        identities: further outputs to read or build. code, whole: see Needs.
         Waits while gc deletes. Raises StalePlan if an output is gone.
         """
+        needs = Needs(
+            experiment=self.experiment,
+            whole=whole,
+            identities=sorted({each[:SHORT] for each in (*identities, *(record.identity for record in records))}),
+            attempts=sorted({record.attempt for record in records}),
+            code=sorted(set(code)),
+        )
         needed = {*needs.identities, *needs.attempts, *needs.code}
         if not needed <= self._needed:
             self._needed |= needed
@@ -161,8 +159,7 @@ class Uses:
             self._parts += 1
             self.store.objects.write(f"{USES}/{self.run}{part}.json", needs.to_json())
             self._wait_for_gc()
-        gone = _gone(self.store, records)
-        if gone:
+        if gone := _gone(self.store, [record for record in records if record.attempt not in replaced]):
             raise StalePlan(
                 f"{', '.join(record.name for record in gone[:3])}{' …' if len(gone) > 3 else ''}: rebuilt, or deleted "
                 f"by `marin gc`, since the plan ({gone[0].attempt}); a new plan is needed"
@@ -174,7 +171,7 @@ class Uses:
         A gc that was only suspended finds its turn taken when it wakes up, and deletes nothing. A killed gc does no
         harm: every remaining record has all its files.
         """
-        objects, has_said = self.store.objects, False
+        objects = self.store.objects
         self._turns = last_turn(self.store, self._turns)
         number = self._turns + 1
         if objects.read(claim_name(TURN, number)) is None:
@@ -184,13 +181,11 @@ class Uses:
             has_ended = objects.read(end_name(TURN, number)) is not None
             return None if has_ended else take_turn(self.store, self._watch, number - 1)
 
-        def waiting(other: Claim) -> None:
-            nonlocal has_said
-            if not has_said:
-                self.on_message(f"`marin gc` of {other.holder} is deleting outputs; waiting for it")
-                has_said = True
+        @functools.cache
+        def say_once(holder: Holder) -> None:
+            self.on_message(f"`marin gc` of {holder} is deleting outputs; waiting for it")
 
-        turn = take_in_turn(turn_unless_ended, waiting)
+        turn = take_in_turn(turn_unless_ended, lambda other: say_once(other.holder))
         if isinstance(turn, Held):
             turn.release()
 

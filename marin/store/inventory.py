@@ -22,22 +22,20 @@ class Inventory:
     leaves it, counts for nothing.
     """
 
-    records: dict[str, Record]  # the committed output of each step
-    ends: dict[str, End]  # of steps without an output: how the last attempt ended
-    collected: dict[str, str]  # of steps whose output gc deleted: the reason
-    last: dict[str, int]  # number of each step's last end
-    claims: dict[str, Claim]  # of attempts that have no end
-    known: set[str]  # identities that were ever attempted here, as far as they were listed
-    damage: dict[str, str]  # why an end or a claim cannot be read, by identity
-
     def __init__(self, store: Store, identities: Collection[str] | None = None, *, claims: bool = False) -> None:
         """identities: None for all. claims: also read the claims of steps that have an output."""
         self.store, self._wanted = store, None if identities is None else set(identities)
-        self.records, self.ends, self.collected, self.claims, self.damage = {}, {}, {}, {}, {}
+        self.records: dict[str, Record] = {}  # the committed output of each step
+        self.ends: dict[str, End] = {}  # of steps without an output: how the last attempt ended
+        self.collected: dict[str, str] = {}  # of steps whose output gc deleted: the reason
+        self.claims: dict[str, Claim] = {}  # of attempts that have no end
+        self.damage: dict[str, str] = {}  # why an end or a claim cannot be read, by identity
+        self._replaced: list[Record] = []  # outputs of a store of before that are no longer current
         self._numbers = self._listed(ENDS)
-        self.last = {identity: numbers[-1] for identity, numbers in self._numbers.items()}
+        self.last = {identity: numbers[-1] for identity, numbers in self._numbers.items()}  # number of the last end
         self._read_ends()
         self._read_earlier()
+        # Identities that were ever attempted here, as far as they were listed.
         self.known = self._numbers.keys() | self.records.keys()
         if self._wanted is None:
             self.known |= earlier_attempts(store.objects)
@@ -119,7 +117,6 @@ class Inventory:
     def _read_earlier(self) -> None:
         """Read the records of a store of before."""
         wanted = None if self._wanted is None else self._wanted - self.records.keys()
-        self._replaced: list[Record] = []
         if wanted is not None and not wanted:
             return
         records, damage = earlier_records(self.store.objects, self.store.prefix, wanted)

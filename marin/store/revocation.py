@@ -99,10 +99,7 @@ def revoked(store: Store) -> Revocations:
 
 
 def revoked_bytes(store: Store, root: str, content: str) -> Revocation | None:
-    """Return the revocation in force of these bytes, or None if they may be committed. Takes one listing.
-
-    Raises CorruptRecord.
-    """
+    """Return the revocation in force of these bytes, or None. Takes one listing. Raises CorruptRecord."""
     return next(iter(_in_force(history(store, root, content))), None)
 
 

@@ -25,15 +25,14 @@ class Verified(Document, frozen=True, kw_only=True):
 
 def note_verified(store: Store, check: Check, attempts: Iterable[str]) -> None:
     """Record a verification, and remove earlier ones that it covers. Raises StoreError if the store is read-only."""
-    outputs = sorted(set(attempts))
+    outputs = set(attempts)
     if not outputs:
         return
-    when = write_time()
-    entry = Verified(when=when, who=this_process().user, check=check, outputs=outputs)
+    when, who = write_time(), this_process().user
+    covered = [name for name, each in _entries(store).items() if each.when <= when and outputs.issuperset(each.outputs)]
     name = f"{VERIFIED}/{when.replace(' ', 'T').replace(':', '')}-{uuid.uuid4().hex[:8]}.json"
-    store.objects.write(name, entry.to_json())
-    earlier = {old: each for old, each in _entries(store).items() if old != name and each.when <= when}
-    store.objects.remove([old for old, each in earlier.items() if set(each.outputs) <= set(outputs)])
+    store.objects.write(name, Verified(when=when, who=who, check=check, outputs=sorted(outputs)).to_json())
+    store.objects.remove(covered)
 
 
 def last_verified(store: Store) -> dict[str, str]:

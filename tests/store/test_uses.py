@@ -11,7 +11,7 @@ from marin import Context, ExecutorStep, Lifetime, after_use, unless_read
 from marin.errors import BadField, StalePlan
 from marin.steps.lifetime import FOREVER, parse_lifetime
 from marin.store.ends import Held, How, Watch, end_attempt
-from marin.store.in_use import Needs, Uses, needs_of, read_runs, take_turn
+from marin.store.in_use import Needs, Uses, read_runs, take_turn
 from marin.store.layout import USES
 from marin.store.process import this_process
 from marin.store.store import Store
@@ -71,7 +71,6 @@ def test_a_run_waits_while_gc_deletes(tmp_path: Path) -> None:
     source = Write(text="a", label="source")
     made = run(store.prefix, source=source).results[source].record
     assert made is not None
-    needs = needs_of([], [made], [])
     turn = take_turn(store, Watch())
     assert isinstance(turn, Held)
     told = threading.Event()
@@ -79,7 +78,7 @@ def test_a_run_waits_while_gc_deletes(tmp_path: Path) -> None:
 
     def add() -> None:
         with Uses(store, "waiting", lambda _: told.set()) as uses:
-            uses.add(needs, [made])
+            uses.add([made])
             added.set()
 
     thread = threading.Thread(target=add)
@@ -101,7 +100,7 @@ def test_a_run_that_needs_one_more_output_lists_nothing(server: StoreServer, rem
     assert made is not None
     with Uses(store, "a test") as uses:
         server.obey()
-        uses.add(needs_of([], [made], []), [made])
+        uses.add([made])
         assert Operation.LIST not in server.counts(remote_prefix)
 
 

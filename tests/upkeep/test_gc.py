@@ -22,7 +22,7 @@ from marin.report.claims import StoreClaims
 from marin.steps.lifetime import FOREVER
 from marin.steps.pinned import Pinned
 from marin.store.ends import End, Held, How, Watch, end_attempt, read_claims, read_end, take
-from marin.store.in_use import TURN, Beat, Uses, last_turn, needs_of, take_turn
+from marin.store.in_use import TURN, Beat, Uses, last_turn, take_turn
 from marin.store.inventory import Inventory
 from marin.store.layout import GC, RECORD, RECORDS, USES, claim_name, end_name
 from marin.store.lineage import Output, read_lineage
@@ -460,7 +460,7 @@ def test_what_a_running_run_needs_stays(tmp_path: Path) -> None:
     age(tmp_path / "store", 30)
     uses = Uses(store, "a test")
     with uses:
-        uses.add(needs_of([], [made], []), [made])
+        uses.add([made])
         age(tmp_path / "store/.marin/uses", 2)
         assert not [piece for piece in sweep(store, GcOptions()).gone if piece.records], "it stands still, but is there"
         there = store.objects.read(f"{USES}/{uses.run}.beat")
@@ -480,7 +480,7 @@ def test_what_a_run_of_the_last_day_needed_stays(tmp_path: Path) -> None:
     assert made is not None
     age(tmp_path / "store", 30)
     with Uses(store, "a test") as uses:
-        uses.add(needs_of([], [made], []), [made])
+        uses.add([made])
     for _ in range(2):
         age(tmp_path / "store/.marin/uses", 0.2)
         swept = sweep(store, GcOptions(older_than=0.1))
@@ -497,7 +497,7 @@ def test_what_a_worker_that_outlives_its_driver_needs_stays(tmp_path: Path) -> N
     assert made is not None
     uses = Uses(store, "a test")
     with uses:
-        uses.add(needs_of([step.identity], [made], []), [made])
+        uses.add([made], [step.identity])
         beat = store.objects.read(f"{USES}/{uses.run}.beat")
     assert beat is not None
     gone = replace(Beat.parse(beat), holder=replace(this_process(), host="elsewhere"))
@@ -520,7 +520,7 @@ def test_a_run_that_comes_while_gc_looks_waits_until_gc_has_deleted(tmp_path: Pa
     def need() -> None:
         with Uses(store, "a test", lambda _: told.set()) as uses:
             try:
-                uses.add(needs_of([], [made], []), [made])
+                uses.add([made])
             except StalePlan:
                 stale.set()
 
@@ -591,7 +591,7 @@ def test_a_long_gc_lets_waiting_runs_go_on_and_sees_their_needs(
 
     def need(record: Record) -> None:
         with Uses(store, "a test") as uses:
-            uses.add(needs_of([], [record], []), [record])
+            uses.add([record])
             needed.set()
             assert ended.wait(60)
 
@@ -647,7 +647,7 @@ def test_a_gc_that_stood_still_and_was_given_up_deletes_nothing_more(tmp_path: P
     turn = take_turn(store, Watch())
     assert isinstance(turn, Held)
     with Uses(store, "a test", watch=Watch(expiry=0.1)) as uses:
-        uses.add(needs_of([], [made], []), [made])
+        uses.add([made])
     with pytest.raises(StoreError, match="taken over"):
         turn.renew()
 

@@ -27,7 +27,7 @@ from marin.report.page.revocations import stamp_pages
 from marin.store.documents import json_bytes
 from marin.store.ends import Claim, End, Held, Watch, read_end, take, take_in_turn
 from marin.store.files.manifest import FileEntry, root_digest
-from marin.store.in_use import Uses, needs_of
+from marin.store.in_use import Uses
 from marin.store.layout import CODE, LOG, MIRROR, OUTSIDE, SUPERSEDED, attempt_directory, mirrored_name
 from marin.store.objects.errors import control_errors
 from marin.store.process import this_process
@@ -73,10 +73,10 @@ def mirror(
         codes = {record.code for record in (*every, *plan.ancestors)}
         lists = {name for record in every if (name := listing(record.outside))}
         writing = stack.enter_context(Uses(target, RUN, on_message, copies.watch))
-        writing.add(needs_of((record.identity for record in every), (), codes | lists, RUN), ())
+        writing.add((), (record.identity for record in every), codes | lists)
         try:
             reading = stack.enter_context(Uses(source, RUN, on_message, copies.watch))
-            reading.add(needs_of((), plan.todo, codes | lists, RUN), plan.todo)
+            reading.add(plan.todo, code=codes | lists)
         except BadPrefix:
             on_message(
                 f"{source.prefix} cannot be written, so `marin gc` there does not know which outputs are being copied; "
