@@ -40,7 +40,12 @@ class FileStamp(NamedTuple):
 
 def file_stamps(folder: str) -> dict[str, FileStamp]:
     """Return the stamp of every file below, by its relative name."""
-    return {name: _file_stamp(entry.stat()) for name, entry in files_below(folder)}
+    found: dict[str, FileStamp] = {}
+    for name, entry in files_below(folder):
+        status = entry.stat()
+        access = (status.st_mode, status.st_uid, status.st_gid, status.st_nlink)
+        found[name] = FileStamp(status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino, access)
+    return found
 
 
 def folder_stamp(folder: str) -> str:
@@ -51,11 +56,6 @@ def folder_stamp(folder: str) -> str:
         return ""
     lines = [f"{name} {status.st_size} {status.st_mtime_ns}" for name, status in found]
     return hashlib.sha256("\n".join(sorted(lines)).encode(errors="surrogateescape")).hexdigest()[:32]
-
-
-def _file_stamp(status: os.stat_result) -> FileStamp:
-    access = (status.st_mode, status.st_uid, status.st_gid, status.st_nlink)
-    return FileStamp(status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino, access)
 
 
 def files_below(root: str) -> list[tuple[str, os.DirEntry[str]]]:
