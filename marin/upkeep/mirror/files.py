@@ -82,48 +82,40 @@ class _Copier:
 
     def bring(self, entry: FileEntry) -> None:
         self.go_on()
-        resumed = self._is_there(entry)
-        if resumed or self._let_the_store_copy(entry):
-            self.progress.moved(entry.size)
-        else:
+        there = self._there_already(entry)
+        here = there or self._copied_by_the_store(entry)
+        if here is None:
             self._stream(entry)
-        self.progress.add(entry.size, resumed=resumed)
+        else:
+            # Let manifest_of trust the file, unless it changes, so that it need not be read.
+            note(f"{self.target.url}/{entry.path}", Written(size=here.size, sha256=entry.sha256, md5="", stored=here))
+            self.progress.moved(entry.size)
+        self.progress.add(entry.size, resumed=there is not None)
 
-    def _is_there(self, entry: FileEntry) -> bool:
-        """Does the target hold the file already? Stores of different kinds may keep the same checksum of a file."""
+    def _there_already(self, entry: FileEntry) -> Stored | None:
+        """Return the file if the target holds it. Stores of different kinds may keep the same checksum of a file."""
         there = self.there.get(entry.path)
         if there is None or there.size != entry.size:
-            return False
+            return None
         alike = there.checksum and there.checksum.partition(":")[2] == entry.checksum.partition(":")[2]
-        if not alike and file_entry(self.target, entry.path).sha256 != entry.sha256:
-            return False
-        self._note(entry, there)
-        return True
+        return there if alike or file_entry(self.target, entry.path).sha256 == entry.sha256 else None
 
-    def _let_the_store_copy(self, entry: FileEntry) -> bool:
-        """Let the store copy a file between two buckets of one kind. Return whether its checksums prove the copy.
+    def _copied_by_the_store(self, entry: FileEntry) -> Stored | None:
+        """Let the store copy a file between two buckets of one kind. Return the copy if its checksum proves it.
 
         A file that S3 received in parts has another checksum than its copy.
         """
         offered = self.offered.get(entry.path)
         in_parts = entry.checksum.startswith("etag:") and "-" in entry.checksum
-        if not entry.checksum or in_parts or offered is None:
-            return False
-        if (offered.size, offered.checksum) != (entry.size, entry.checksum):
-            return False
+        right = entry.size, entry.checksum
+        if not entry.checksum or in_parts or offered is None or (offered.size, offered.checksum) != right:
+            return None
         try:
             self.source.copy(entry.path, self.target)
             here = transfer.info(f"{self.target.url}/{entry.path}")
         except StoreError:
-            return False  # another account or server: copy through this machine, which names the error
-        if (here.size, here.checksum) != (entry.size, entry.checksum):
-            return False
-        self._note(entry, here)
-        return True
-
-    def _note(self, entry: FileEntry, here: Stored) -> None:
-        """Let ``manifest_of`` trust a file that the target holds, unless it changes, so that it need not be read."""
-        note(f"{self.target.url}/{entry.path}", Written(size=here.size, sha256=entry.sha256, md5="", stored=here))
+            return None  # another account or server: copy through this machine, which names the error
+        return here if (here.size, here.checksum) == right else None
 
     def _stream(self, entry: FileEntry) -> None:
         where = f"{self.source.url}/{entry.path}"
