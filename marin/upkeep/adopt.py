@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import importlib
 import json
 import tempfile
 import time
-from collections.abc import Callable, Generator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -27,7 +25,9 @@ from marin.steps.value import execution
 from marin.store.ends import LOOK_SECONDS, Watch
 from marin.store.files.directory import Directory
 from marin.store.files.manifest import FileEntry, content_digest, root_digest
-from marin.store.files.verify import CHUNK, Check, file_entry
+from marin.store.files.staging import fetch
+from marin.store.files.transfer import side_by_side, walk
+from marin.store.files.verify import Check, file_entry
 from marin.store.files.walk import not_files
 from marin.store.inventory import read_inventory
 from marin.store.layout import OWN, RECORD
@@ -66,7 +66,8 @@ class Adopt(ExecutorStep[Artifact], op=ADOPT):
         names, entries = _names(here), list[FileEntry]()
         for number, name in enumerate(names):
             ctx.progress(number, len(names), "files")
-            entries.append(_copied(here, name, ctx.out))
+            with ctx.out.open(name, "wb") as writing:
+                entries.append(file_entry(here, name, writing.write))
         if content_digest(entries) != self.content:
             raise InputError(f"{self.source} changed while it was being copied; adopt it when nobody writes to it")
         return artifact_from(self.kind, json.loads(self.facts), ctx.out)
@@ -107,39 +108,33 @@ def adopt(
     """
     if not because.strip():
         raise BadField("adopting needs its reason: --because 'the release that the paper used'; it is recorded")
-    with _all_readable(given), tempfile.TemporaryDirectory(prefix="marin-adopt-") as spare:
-        source, folder = _read_here(given, store, Path(spare))
-        known = _record_of(source, folder, store)
-        made = kind_called(kind or (known.kind if known is not None else ""))
-        entries = _entries(folder)
-        content = content_digest(entries)
-        if (size := sum(entry.size for entry in entries)) > LARGE:
-            on_message(f"{len(entries)} files, {write_bytes(size)}: reading them as {made.kind}, then copying")
-        if known is not None and known.content and known.content != content:
-            raise InputError(f"{source} differs from its own record; `marin audit --bytes` there shows the damage")
-        from_files = facts_of(made.kind, folder, entries, source)
-        agreed = _agreed(
-            made, from_files, known.facts if known is not None and known.kind == made.kind else {}, facts, source
-        )
-        root = root_digest(entries, made.kind, agreed)
-        there, damaged = _existing(store, root, content, source)
-        if there is not None:
-            return Adopted(there, source, new=False)
-        step = Adopt(
-            content=content,
-            kind=made.kind,
-            facts=json.dumps(agreed, sort_keys=True),
-            label=label,
-            source=redacted(source),
-            folder=folder.url,
-        )
-        return _commit(store, step, because.strip(), damaged, on_message)
-
-
-@contextmanager
-def _all_readable(given: str) -> Generator[None]:
     try:
-        yield
+        with tempfile.TemporaryDirectory(prefix="marin-adopt-") as spare:
+            source, folder = _read_here(given, store, Path(spare))
+            known = _record_of(source, folder, store)
+            made = kind_called(kind or (known.kind if known is not None else ""))
+            entries = side_by_side(lambda name: file_entry(folder, name), _names(folder))
+            content = content_digest(entries)
+            if (size := sum(entry.size for entry in entries)) > LARGE:
+                on_message(f"{len(entries)} files, {write_bytes(size)}: reading them as {made.kind}, then copying")
+            if known is not None and known.content and known.content != content:
+                raise InputError(f"{source} differs from its own record; `marin audit --bytes` there shows the damage")
+            from_files = facts_of(made.kind, folder, entries, source)
+            on_record = known.facts if known is not None and known.kind == made.kind else {}
+            agreed = _agreed(made, from_files, on_record, facts, source)
+            root = root_digest(entries, made.kind, agreed)
+            there, damaged = _existing(store, root, content, source)
+            if there is not None:
+                return Adopted(there, source, new=False)
+            step = Adopt(
+                content=content,
+                kind=made.kind,
+                facts=json.dumps(agreed, sort_keys=True),
+                label=label,
+                source=redacted(source),
+                folder=folder.url,
+            )
+            return _commit(store, step, because.strip(), damaged, on_message)
     except OSError as error:
         raise InputError(f"{given} cannot be read whole: {error}; nothing was adopted") from error
 
@@ -201,10 +196,7 @@ def _refuse_inside(store: Store, source: str, prefix: str) -> None:
 
 
 def _download(source: str, folder: Path) -> None:
-    from marin.store.files import transfer
-    from marin.store.files.staging import fetch
-
-    names = list(transfer.walk(source))
+    names = list(walk(source))
     above, _, name = source.rpartition("/")
     try:
         fetch(source if names else above, names or [name], folder)
@@ -220,22 +212,6 @@ def _names(folder: Directory) -> list[str]:
     if not names:
         raise InputError(f"{folder.url} holds no file; nothing was adopted")
     return names
-
-
-def _entries(folder: Directory) -> list[FileEntry]:
-    from marin.store.files.transfer import side_by_side
-
-    return side_by_side(lambda name: file_entry(folder, name), _names(folder))
-
-
-def _copied(source: Directory, name: str, target: Directory) -> FileEntry:
-    hasher, size = hashlib.sha256(), 0
-    with source.open(name) as reading, target.open(name, "wb") as writing:
-        while chunk := reading.read(CHUNK):
-            writing.write(chunk)
-            hasher.update(chunk)
-            size += len(chunk)
-    return FileEntry(path=name, size=size, sha256=hasher.hexdigest())
 
 
 def _record_of(source: str, folder: Directory, store: Store) -> Record | None:

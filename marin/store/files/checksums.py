@@ -12,7 +12,7 @@ import os
 import sqlite3
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
@@ -90,41 +90,29 @@ def memory_folder() -> Path | None:
         return None
 
 
-def _database() -> sqlite3.Connection | None:
-    if memory_folder() is None:
-        return None
-    try:
-        database = sqlite3.connect(memory_file(), timeout=5.0)
-        database.execute(TABLE)
-    except sqlite3.Error as error:
-        logger.info("every file is read: digests cannot be remembered in %s: %s", memory_file(), error)
-        return None
-    return database
-
-
 def _remembered(keys: Sequence[str]) -> dict[str, str]:
-    database = _database()
-    if database is None:
-        return {}
-    with closing(database):
-        found: dict[str, str] = {}
-        try:
-            for key in keys:
-                row = database.execute("SELECT digest FROM digests WHERE key = ?", (key,)).fetchone()
-                if row is not None:
-                    found[key] = str(row[0])
-        except sqlite3.Error:
-            return {}
-        return found
+    def find(database: sqlite3.Connection) -> dict[str, str]:
+        rows = (database.execute("SELECT * FROM digests WHERE key = ?", (key,)).fetchone() for key in keys)
+        return {str(row[0]): str(row[1]) for row in rows if row is not None}
+
+    return _from_database(find) or {}
 
 
 def _remember(digests: dict[str, str]) -> None:
-    database = _database() if digests else None
-    if database is None:
-        return
-    with closing(database):
-        try:
-            with database:
-                database.executemany("INSERT OR REPLACE INTO digests VALUES (?, ?)", digests.items())
-        except sqlite3.Error:
-            return  # the next plan reads these files again
+    if digests:
+        _from_database(
+            lambda database: database.executemany("INSERT OR REPLACE INTO digests VALUES (?, ?)", digests.items())
+        )
+
+
+def _from_database[T](ask: Callable[[sqlite3.Connection], T]) -> T | None:
+    """Return the answer of the database in one transaction, or None if it cannot be used. Every file is read then."""
+    if memory_folder() is None:
+        return None
+    try:
+        with closing(sqlite3.connect(memory_file(), timeout=5.0)) as database, database:
+            database.execute(TABLE)
+            return ask(database)
+    except sqlite3.Error as error:
+        logger.info("every file is read: digests cannot be remembered in %s: %s", memory_file(), error)
+        return None

@@ -94,18 +94,15 @@ def staging(url: str, *, filled: bool = False) -> Generator[Staging]:
     If a folder already stands in for the directory, return that one; the caller that opened it delivers it.
     """
     with _lock:
-        staged_here = _open.get(url)
-        if staged_here is None:
-            staged_here = _open[url] = mine = Staging(url, filled=filled)
-        else:
-            mine = None
+        is_ours = url not in _open
+        here = _open.setdefault(url, Staging(url, filled=filled))
     try:
-        yield staged_here
+        yield here
     finally:
-        if mine is not None:
+        if is_ours:
             with _lock:
                 del _open[url]
-            mine.remove()
+            here.remove()
 
 
 def standing_in(url: str) -> tuple[Staging, str] | None:

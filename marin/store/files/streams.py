@@ -63,9 +63,6 @@ class RemoteReader(io.RawIOBase):
     def seek(self, offset: int, whence: int = 0) -> int:
         return self._stream.seek(offset, whence)
 
-    def tell(self) -> int:
-        return self._stream.tell()
-
     def close(self) -> None:
         if not self.closed:
             self._stream.close()

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import sys
-from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -18,7 +16,6 @@ from marin.store.objects.stored import Stored
 CHUNK = 1 << 20
 EVERY_BYTE = sys.maxsize  # as a bound on the bytes to read
 WORTH_THREADS = 16 << 20  # bytes; reading less takes less time than starting threads
-HASH_THREADS = min(8, os.cpu_count() or 1)
 
 
 class Check(StrEnum):
@@ -45,11 +42,12 @@ class Checked(StrEnum):
     FULL = "full"  # every byte, or the store's own checksum
 
 
-def file_entry(directory: Directory, path: str) -> FileEntry:
-    hasher = hashlib.sha256()
-    size = 0
-    with directory.open(path, "rb") as handle:
+def file_entry(directory: Directory, path: str, pass_on: Callable[[bytes], object] = lambda _: None) -> FileEntry:
+    """Read a file and return its entry. pass_on: takes the bytes as they are read."""
+    hasher, size = hashlib.sha256(), 0
+    with directory.open(path) as handle:
         while chunk := handle.read(CHUNK):
+            pass_on(chunk)
             hasher.update(chunk)
             size += len(chunk)
     return FileEntry(path=path, size=size, sha256=hasher.hexdigest())
@@ -142,11 +140,10 @@ def _sample(entries: list[FileEntry], at_most: int, seed: str) -> list[FileEntry
 
 def _sha256_of(directory: Directory, entries: list[FileEntry]) -> dict[str, str]:
     """Return the sha256 of each file by path. Reads large sets in threads: hashing releases the GIL."""
+    if sum(entry.size for entry in entries) < WORTH_THREADS:
+        read = [file_entry(directory, entry.path) for entry in entries]
+    else:
+        from marin.store.files.transfer import side_by_side
 
-    def digest(entry: FileEntry) -> str:
-        return file_entry(directory, entry.path).sha256
-
-    if len(entries) > 1 and sum(entry.size for entry in entries) >= WORTH_THREADS:
-        with ThreadPoolExecutor(HASH_THREADS) as pool:
-            return {entry.path: found for entry, found in zip(entries, pool.map(digest, entries), strict=True)}
-    return {entry.path: digest(entry) for entry in entries}
+        read = side_by_side(lambda entry: file_entry(directory, entry.path), entries)
+    return {entry.path: entry.sha256 for entry in read}

@@ -40,7 +40,12 @@ class FileStamp(NamedTuple):
 
 def file_stamps(folder: str) -> dict[str, FileStamp]:
     """Return the stamp of every file below, by its relative name."""
-    return {name: _file_stamp(entry.stat()) for name, entry in files_below(folder)}
+    found: dict[str, FileStamp] = {}
+    for name, entry in files_below(folder):
+        status = entry.stat()
+        access = (status.st_mode, status.st_uid, status.st_gid, status.st_nlink)
+        found[name] = FileStamp(status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino, access)
+    return found
 
 
 def output_stamps(folder: str) -> dict[str, FileStamp]:
@@ -70,11 +75,6 @@ def stamps_digest(found: Iterable[tuple[str, int, object]]) -> str:
     """Return the ``folder_stamp`` of a folder with these files: name, size and time of the last write of each."""
     lines = sorted(f"{name} {size} {written}" for name, size, written in found)
     return hashlib.sha256("\n".join(lines).encode(errors="surrogateescape")).hexdigest()[:32]
-
-
-def _file_stamp(status: os.stat_result) -> FileStamp:
-    access = (status.st_mode, status.st_uid, status.st_gid, status.st_nlink)
-    return FileStamp(status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino, access)
 
 
 def files_below(root: str) -> list[tuple[str, os.DirEntry[str]]]:

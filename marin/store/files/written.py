@@ -43,11 +43,6 @@ def note_all(found: Mapping[str, Written]) -> None:
         _written.update(found)
 
 
-def written(url: str) -> Written | None:
-    """Return the file that this process wrote there, or None."""
-    return _written.get(url)
-
-
 def hashes(url: str, found: Mapping[str, Stored]) -> dict[str, str]:
     """Return the known sha256 of files in a directory, by name. A file counts only if the store still holds its bytes.
 

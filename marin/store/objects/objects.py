@@ -1,7 +1,4 @@
-"""The small control files of a store: atomic writes, exclusive creation, one listing.
-
-Claims, ends, statements and events go through here; the bytes of outputs do not.
-"""
+"""Open the control files of a store, on whatever holds the store."""
 
 from __future__ import annotations
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
@@ -10,13 +11,13 @@ from enum import StrEnum
 from marin.errors import BadField
 from marin.steps.experiment import Experiment
 from marin.steps.lifetime import Rule, parse_lifetime
+from marin.store.files.transfer import side_by_side
 from marin.store.in_use import RECENT, Needs
 from marin.store.in_use import SHORT as NEEDED
 from marin.store.layout import state_name
 from marin.store.lineage import ADOPT, Output
 from marin.store.record import Record
-from marin.upkeep.gc.garbage import DAY, Garbage, GarbageKind, extents
-from marin.upkeep.gc.stale_files import leftovers
+from marin.upkeep.gc.garbage import DAY, Garbage, GarbageKind, leftovers, with_extent
 from marin.upkeep.gc.survey import SHORT, StoreSurvey
 
 OLDER_THAN = 7.0  # days
@@ -191,8 +192,8 @@ class _Search:
         possible: list[Garbage] = []
         past = {record.attempt: record for record in self.survey.past if not record.alias_of}
         for attempt in self.survey.orphan_attempts:
-            identities = self.survey.identities_of(attempt)
-            if not identities:
+            identities = self.survey.by_short.get(attempt.short, [])
+            if not identities:  # no run began this step here
                 unknown.append(attempt.directory)
                 continue
             if attempt.directory in kept or attempt.short in self.shorts:
@@ -240,7 +241,7 @@ class _Search:
 
     def _old(self, possible: list[Garbage], least: float) -> list[Garbage]:
         """Return the pieces that are old, with their extent. Pieces without a time have the time of their files."""
-        found = extents(self.survey.store, possible)
+        found = side_by_side(functools.partial(with_extent, self.survey.store), possible)
         return [piece for piece in found if not least or self.now - (piece.since or 0.0) > least]
 
 

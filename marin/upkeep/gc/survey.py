@@ -10,6 +10,7 @@ from contextlib import suppress
 from marin.errors import CorruptRecord
 from marin.store.attempts import Attempt, every_attempt
 from marin.store.collector import paused
+from marin.store.files import transfer
 from marin.store.files.walk import entries_below
 from marin.store.in_use import SHORT as NEEDED
 from marin.store.in_use import Run, read_runs
@@ -36,6 +37,8 @@ class StoreSurvey:
     runs: list[Run]  # that wrote their needs
     attempts: list[Attempt]  # every directory named like an attempt
     orphan_attempts: list[Attempt]  # attempts without a record
+    by_short: dict[str, list[str]]  # identities by their first digits: one each, unless 48 bits collide
+    in_progress: set[str]  # identities with work in progress
 
     @paused()
     def __init__(self, store: Store) -> None:
@@ -45,6 +48,7 @@ class StoreSurvey:
         # Read the runs first: outputs that a run commits meanwhile are found below.
         self.runs = self._readable(read_runs, list[Run]())
         self.attempts = every_attempt(store)  # before the records: an attempt committed meanwhile is not an orphan
+        self.in_progress = store.state_identities()  # before the claims: a live holder of work is seen
         self.inventory = Inventory(store)
         self.records, self.claims = self.inventory.records, self.inventory.claims
         self.past = self.inventory.past()[0]
@@ -53,15 +57,11 @@ class StoreSurvey:
         aliases = {record.identity[:SHORT] for record in self.records.values() if record.alias_of and not record.token}
         orphans = (each for each in self.attempts if each.directory not in directories)
         self.orphan_attempts = [each for each in orphans if each.short not in aliases]
-        self._by_short: dict[str, list[str]] = {}
+        self.by_short = {}
         for identity in self.inventory.known:
-            self._by_short.setdefault(identity[:SHORT], []).append(identity)
+            self.by_short.setdefault(identity[:SHORT], []).append(identity)
         self.revocations = self._readable(revoked, Revocations())
         self._refuse()
-
-    def identities_of(self, attempt: Attempt) -> list[str]:
-        """Return the full identities of an attempt's step: one, unless 48 bits collide; none if never begun here."""
-        return self._by_short.get(attempt.short, [])
 
     def written(self, name: str) -> float:
         """Return when a control file was written, by the store's clock; 0 if it is gone, or the store has no times."""
@@ -115,11 +115,6 @@ class StoreSurvey:
                 found.add(parse_record(content, name).attempt)
         return found
 
-    @functools.cached_property
-    def in_progress(self) -> set[str]:
-        """Return the identities with work in progress."""
-        return self.store.state_identities()
-
     def _readable[T](self, read: Callable[[Store], T], otherwise: T) -> T:
         """Read a part of the store. ``_refuse`` later raises one error for all unreadable parts."""
         try:
@@ -154,8 +149,6 @@ def files_below(store: Store, folder: str) -> dict[str, Stored]:
     """Return every file below a folder with size and time, also ``.marin/`` and half-written files. One listing."""
     directory = store.directory / folder
     if not directory.is_local:
-        from marin.store.files import transfer
-
         return transfer.walk(directory.url)
     found: dict[str, Stored] = {}
     with control_errors(directory.path), suppress(FileNotFoundError):  # there is no such folder

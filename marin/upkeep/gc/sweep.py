@@ -16,6 +16,7 @@ from pathlib import Path
 
 from marin.errors import BadPrefix, StoreError
 from marin.store.ends import Claim, Held, How, Watch, end_attempt, take_in_turn
+from marin.store.files.transfer import side_by_side
 from marin.store.in_use import last_turn, take_turn
 from marin.store.layout import GC, MADE_BY, OWN, RECORD, action_name, claim_name, stamp_name
 from marin.store.objects.errors import control_errors
@@ -31,13 +32,11 @@ TURN_SECONDS = 60.0  # of deleting; a longer turn keeps new runs waiting, a shor
 type Clock = Callable[[StoreSurvey], float]
 
 
-def by_this_machine(_: StoreSurvey) -> float:
-    """Return this machine's time, for ``look``: asking a store for its time would mean writing to it."""
-    return time.time()
+def look(store: Store, options: GcOptions, clock: Clock = lambda _: time.time()) -> Selection:
+    """Return the garbage that ``sweep`` would delete, by this machine's clock: asking a store's means writing to it.
 
-
-def look(store: Store, options: GcOptions, clock: Clock = by_this_machine) -> Selection:
-    """Return the garbage that ``sweep`` would delete. Changes nothing. Raises CorruptRecord."""
+    Changes nothing. Raises CorruptRecord.
+    """
     survey = StoreSurvey(store)
     return find_garbage(survey, options, clock(survey))
 
@@ -141,8 +140,6 @@ class _Sweep:
                 for piece in pieces:
                     take(piece)
             else:
-                from marin.store.files.transfer import side_by_side
-
                 side_by_side(take, pieces)
         return left
 
@@ -178,9 +175,8 @@ class _Sweep:
             if not self._end(record.identity, How.COLLECTED, why):
                 return "rebuilt meanwhile"
         for identity in piece.fenced:
-            before = self.survey.inventory.collected.get(
-                identity
-            )  # plans show the last end of a step without an output
+            # Plans show the last end of a step without an output.
+            before = self.survey.inventory.collected.get(identity)
             how, why = (How.TAKEN_OVER, "`marin gc` deleted its files") if before is None else (How.COLLECTED, before)
             if not self._end(identity, how, why) and self.store.record(identity, self._last(identity)) is not None:
                 return "committed meanwhile"

@@ -7,7 +7,6 @@ interrupted copy left in the folder counts if its size and its checksum are righ
 
 from __future__ import annotations
 
-import hashlib
 import os
 import threading
 import uuid
@@ -17,11 +16,14 @@ from dataclasses import dataclass, field
 from typing import IO, Any
 
 from marin.errors import CorruptOutput, StoreError
+from marin.store.files import transfer
 from marin.store.files.directory import Directory
 from marin.store.files.manifest import FileEntry
-from marin.store.files.verify import CHUNK, file_entry, manifest_of
+from marin.store.files.verify import file_entry, manifest_of
 from marin.store.files.walk import must_hold_files
+from marin.store.files.written import Written, forget, note
 from marin.store.layout import PARTIAL
+from marin.store.objects.clients import REMOTE
 from marin.store.objects.stored import Stored
 
 
@@ -59,12 +61,9 @@ def copy_files(
     go_on: raises if the copy must stop. Raises CorruptOutput for a file that differs from its manifest; that file does
     not appear in the target. Raises NotAFile if the source holds anything but files.
     """
-    from marin.store.files.transfer import side_by_side
-    from marin.store.files.written import forget
-
     must_hold_files(source.url, links={entry.path for entry in entries})
     try:
-        side_by_side(_Copier(source, target, progress, go_on).bring, entries)
+        transfer.side_by_side(_Copier(source, target, progress, go_on).bring, entries)
         found = manifest_of(target)
     finally:
         forget(target.url)
@@ -75,8 +74,6 @@ def copy_files(
 
 class _Copier:
     def __init__(self, source: Directory, target: Directory, progress: CopyProgress, go_on: Callable[[], None]) -> None:
-        from marin.store.objects.clients import REMOTE
-
         self.source, self.target, self.progress, self.go_on = source, target, progress, go_on
         self.there = target.listing()
         schemes = {where.url.split("://")[0] for where in (source, target)}
@@ -85,70 +82,57 @@ class _Copier:
 
     def bring(self, entry: FileEntry) -> None:
         self.go_on()
-        resumed = self._is_there(entry)
-        if resumed or self._let_the_store_copy(entry):
-            self.progress.moved(entry.size)
-        else:
+        there = self._there_already(entry)
+        here = there or self._copied_by_the_store(entry)
+        if here is None:
             self._stream(entry)
-        self.progress.add(entry.size, resumed=resumed)
+        else:
+            # Let manifest_of trust the file, unless it changes, so that it need not be read.
+            note(f"{self.target.url}/{entry.path}", Written(size=here.size, sha256=entry.sha256, md5="", stored=here))
+            self.progress.moved(entry.size)
+        self.progress.add(entry.size, resumed=there is not None)
 
-    def _is_there(self, entry: FileEntry) -> bool:
-        """Does the target hold the file already? Stores of different kinds may keep the same checksum of a file."""
+    def _there_already(self, entry: FileEntry) -> Stored | None:
+        """Return the file if the target holds it. Stores of different kinds may keep the same checksum of a file."""
         there = self.there.get(entry.path)
         if there is None or there.size != entry.size:
-            return False
+            return None
         alike = there.checksum and there.checksum.partition(":")[2] == entry.checksum.partition(":")[2]
-        if not alike and file_entry(self.target, entry.path).sha256 != entry.sha256:
-            return False
-        self._note(entry, there)
-        return True
+        return there if alike or file_entry(self.target, entry.path).sha256 == entry.sha256 else None
 
-    def _let_the_store_copy(self, entry: FileEntry) -> bool:
-        """Let the store copy a file between two buckets of one kind. Return whether its checksums prove the copy.
+    def _copied_by_the_store(self, entry: FileEntry) -> Stored | None:
+        """Let the store copy a file between two buckets of one kind. Return the copy if its checksum proves it.
 
         A file that S3 received in parts has another checksum than its copy.
         """
         offered = self.offered.get(entry.path)
         in_parts = entry.checksum.startswith("etag:") and "-" in entry.checksum
-        if not entry.checksum or in_parts or offered is None:
-            return False
-        if (offered.size, offered.checksum) != (entry.size, entry.checksum):
-            return False
-        from marin.store.files import transfer
-
+        right = entry.size, entry.checksum
+        if not entry.checksum or in_parts or offered is None or (offered.size, offered.checksum) != right:
+            return None
         try:
             self.source.copy(entry.path, self.target)
             here = transfer.info(f"{self.target.url}/{entry.path}")
         except StoreError:
-            return False  # another account or server: copy through this machine, which names the error
-        if (here.size, here.checksum) != (entry.size, entry.checksum):
-            return False
-        self._note(entry, here)
-        return True
-
-    def _note(self, entry: FileEntry, here: Stored) -> None:
-        """Let ``manifest_of`` trust a file that the target holds, unless it changes, so that it need not be read."""
-        from marin.store.files.written import Written, note
-
-        note(f"{self.target.url}/{entry.path}", Written(size=here.size, sha256=entry.sha256, md5="", stored=here))
+            return None  # another account or server: copy through this machine, which names the error
+        return here if (here.size, here.checksum) == right else None
 
     def _stream(self, entry: FileEntry) -> None:
         where = f"{self.source.url}/{entry.path}"
-        hasher, size = hashlib.sha256(), 0
+
+        def pass_on(chunk: bytes) -> None:
+            self.go_on()
+            writing.write(chunk)
+            self.progress.moved(len(chunk))
+
         with self._appearing(entry.path) as writing:
             try:
-                with self.source.open(entry.path) as reading:
-                    while chunk := reading.read(CHUNK):
-                        self.go_on()
-                        hasher.update(chunk)
-                        size += len(chunk)
-                        writing.write(chunk)
-                        self.progress.moved(len(chunk))
+                found = file_entry(self.source, entry.path, pass_on)
             except FileNotFoundError as error:
                 raise CorruptOutput(f"{where} is missing, but in its manifest; rebuild it with --rebuild") from error
-            if (size, hasher.hexdigest()) != (entry.size, entry.sha256):
+            if (found.size, found.sha256) != (entry.size, entry.sha256):
                 raise CorruptOutput(
-                    f"{where} differs from its manifest: {size} bytes, sha256 {hasher.hexdigest()[:12]}; wanted "
+                    f"{where} differs from its manifest: {found.size} bytes, sha256 {found.sha256[:12]}; wanted "
                     f"{entry.size}, {entry.sha256[:12]}. It was not mirrored; rebuild it there with --rebuild"
                 )
 
