@@ -76,9 +76,13 @@ def make_one(cls: type, value: object) -> str:
     specs = [spec for spec in dataclasses.fields(cls) if spec.init]
     if specs and all(not spec.kw_only and str(spec.type).startswith(_BY_STEP) for spec in specs):
         return f"write {cls.__name__}({{0: …}})"
-    missing = dataclasses.MISSING
-    needed = [f"{s.name}=…" for s in specs if s.default is missing and s.default_factory is missing]
-    return f"write {cls.__name__}({', '.join(needed) or '…'})"
+    return f"write {cls.__name__}({', '.join(f'{name}=…' for name in needed_fields(cls)) or '…'})"
+
+
+def needed_fields(cls: type[Any]) -> list[str]:
+    """Return the fields of a dataclass that have no default."""
+    missing, specs = dataclasses.MISSING, dataclasses.fields(cls)
+    return [s.name for s in specs if s.init and s.default is missing and s.default_factory is missing]
 
 
 def give_step(kinds: Iterable[type], root: type, value: object) -> str:
