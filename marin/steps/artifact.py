@@ -36,8 +36,15 @@ class Artifact:
         cls.kind = kind
         dataclasses.dataclass(frozen=True, kw_only=True)(cls)
         must_be_free(cls, Artifact)
-        _check_when_made(cls)
         KINDS[kind] = cls
+        unchecked = cls.__init__
+
+        def __init__(self: Any, *args: Any, **fields: Any) -> None:
+            unchecked(self, *args, **fields)
+            check_fields(self)
+
+        setattr(__init__, "__wrapped__", unchecked)
+        setattr(cls, "__init__", __init__)
 
     @property
     def directory(self) -> Directory:
@@ -53,17 +60,6 @@ class Artifact:
     def facts(self) -> dict[str, Any]:
         """Return the fields as JSON data."""
         return dataclasses.asdict(cast(Any, self))
-
-
-def _check_when_made(cls: type[Any]) -> None:
-    unchecked = cls.__init__
-
-    def __init__(self: Any, *args: Any, **fields: Any) -> None:
-        unchecked(self, *args, **fields)
-        check_fields(self)
-
-    setattr(__init__, "__wrapped__", unchecked)
-    setattr(cls, "__init__", __init__)
 
 
 def artifact_from(kind: str, facts: Mapping[str, Any], directory: Directory) -> Artifact:

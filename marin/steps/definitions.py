@@ -12,7 +12,6 @@ import inspect
 import os
 import re
 import sys
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 from weakref import ref
@@ -34,13 +33,7 @@ class Namespace(StrEnum):
     ARTIFACT = "artifact kind"
 
 
-@dataclass(frozen=True)
-class _Definition:
-    cls: ref[type]
-    place: str
-
-
-_DEFINITIONS: dict[tuple[Namespace, str], _Definition] = {}
+_DEFINITIONS: dict[tuple[Namespace, str], tuple[ref[type], str]] = {}  # the class, and its place
 
 
 def define(namespace: Namespace, name: str, cls: type) -> None:
@@ -54,15 +47,15 @@ def define(namespace: Namespace, name: str, cls: type) -> None:
     file, line = _place_of(cls)
     setattr(cls, _FILE, file)
     here = f"{cls.__module__}.{cls.__qualname__} ({file}:{line})"
-    known = _DEFINITIONS.get((namespace, name))
-    if known is not None and _is_other(known, cls):
+    known, there = _DEFINITIONS.get((namespace, name), (ref(cls), here))
+    if _is_other(known, cls):
         gc.collect()  # a class refers to itself, so one that nobody uses any more may still be there
         if _is_other(known, cls):
             raise ExperimentError(
-                f"two classes have the {namespace} {name!r}: {known.place} and {here}. It stands for the class in "
+                f"two classes have the {namespace} {name!r}: {there} and {here}. It stands for the class in "
                 "every identity and record, so the output of one would be taken for the other's; give one another name"
             )
-    _DEFINITIONS[namespace, name] = _Definition(ref(cls), here)
+    _DEFINITIONS[namespace, name] = ref(cls), here
 
 
 def must_be_free(cls: type[Any], root: type[Any]) -> None:
@@ -84,8 +77,8 @@ def same_definition(one: type, other: type) -> bool:
     return one.__module__ == other.__module__ or bool(_file_of(one) and _file_of(one) == _file_of(other))
 
 
-def _is_other(known: _Definition, cls: type) -> bool:
-    before = known.cls()
+def _is_other(known: ref[type], cls: type) -> bool:
+    before = known()
     return before is not None and not same_definition(before, cls)
 
 

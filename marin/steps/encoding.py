@@ -308,11 +308,13 @@ def _is_written_here(kind: type) -> bool:
 
 
 def _describe(value: object) -> str:
+    if isinstance(value, type):
+        return f"the class {value.__qualname__} is not data; pass an instance of a @value class, or an enum"
     kind = type(value).__qualname__
-    if not isinstance(value, type) and _is_plain_class(type(value)):
+    if _is_plain_class(type(value)):
         module, words = type(value).__module__.rpartition(".")[2], re.sub(r"(?<=.)(?=[A-Z])", "_", type(value).__name__)
         return f'{kind} is a plain class; write @value("{module.strip("_")}/{words.lower()}") above it'
-    if callable(value) and not isinstance(value, type):
+    if callable(value):
         return (
             f"a function ({getattr(value, '__qualname__', kind)}) has no canonical encoding; "
             "make it an operator, or pass an enum that run() dispatches on"
@@ -321,8 +323,6 @@ def _describe(value: object) -> str:
         return "a list can change after construction; write a tuple"
     if isinstance(value, bytearray):
         return "a bytearray can change after construction; write bytes(…)"
-    if isinstance(value, type):
-        return f"the class {value.__qualname__} is not data; pass an instance of a @value class, or an enum"
     for plain in (int, float, str, bytes, tuple):
         if isinstance(value, plain):
             return f"{kind} is a kind of {plain.__name__} and may hold more than its value; write {plain.__name__}(…)"

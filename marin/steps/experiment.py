@@ -114,28 +114,23 @@ setattr(Experiment, "__init__", _must_be_given(Experiment.__init__))
 def topological(ends: Iterable[ExecutorStep[Any]]) -> list[ExecutorStep[Any]]:
     """Return each step once, dependencies first, without recursion. Raises CyclicSteps naming the cycle."""
     done: dict[str, ExecutorStep[Any]] = {}  # by identity, as is the trail
-
-    def is_done(step: ExecutorStep[Any]) -> bool:
-        known = done.get(step.identity)
-        if known is not None and known is not step:
+    trail: dict[str, ExecutorStep[Any]] = {}  # from an end to a step: each depends on the next
+    left = [*ends][::-1]
+    while left:
+        step = left[-1]
+        if (known := done.get(step.identity)) is not None:
             must_be_one_class(known, step)
-        return known is not None
-
-    for end in ends:
-        trail = {} if is_done(end) else {end.identity: (end, iter(end.dependencies))}
-        while trail:
-            step, rest = next(reversed(trail.values()))
-            for dependency in rest:
+            left.pop()
+        elif step.identity in trail:  # its dependencies are done
+            done[step.identity] = trail.pop(step.identity)
+        else:
+            trail[step.identity] = step
+            for dependency in step.dependencies:
                 if dependency.identity in trail:
-                    names = [each.name for each, _ in trail.values()]
+                    names = [each.name for each in trail.values()]
                     loop = [*names[names.index(dependency.name) :], dependency.name]
                     raise CyclicSteps(f"steps depend on themselves: {' → '.join(loop)}")
-                if not is_done(dependency):
-                    trail[dependency.identity] = dependency, iter(dependency.dependencies)
-                    break
-            else:
-                del trail[step.identity]
-                done[step.identity] = step
+            left += reversed(step.dependencies)
     return list(done.values())
 
 
@@ -147,12 +142,9 @@ def check_labels(steps: Iterable[ExecutorStep[Any]]) -> None:
             continue
         other = claimed.setdefault(step.name, step)
         if other is not step and other != step:
-            differing = [
-                name
-                for name in {f.name for f in dataclasses.fields(step)} - {"label", "resources"}
-                if getattr(step, name, None) != getattr(other, name, None)
-            ]
+            names = {spec.name for spec in dataclasses.fields(step)} - {"label", "resources"}
+            differing = sorted(name for name in names if getattr(step, name, None) != getattr(other, name, None))
             raise LabelClash(
                 f"two different steps are called {step.name}: {other.identity[:12]} and {step.identity[:12]} "
-                f"(they differ in {', '.join(sorted(differing)) or 'version'}); give one another label"
+                f"(they differ in {', '.join(differing) or 'version'}); give one another label"
             )

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import difflib
 import reprlib
 from collections.abc import Callable, Collection, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, cast
@@ -44,8 +46,6 @@ def show(value: object) -> str:
 
 def no_such_field(cls: type, unknown: str, known: Collection[str]) -> str:
     """Return the text of an error about a field that a class does not have."""
-    import difflib
-
     near = difflib.get_close_matches(unknown, known, n=1) or [name for name in known if unknown in name.split("_")]
     hint = f"did you mean {near[0]!r}?" if near else f"it has: {', '.join(sorted(known))}"
     return f"{cls.__name__} has no field {unknown!r}; {hint}"
@@ -55,17 +55,16 @@ def choose_member(cls: type, value: object) -> str:
     """Return the member of an enum that a string or a number stands for; "" if the class is no enum."""
     if not issubclass(cls, Enum):
         return ""
-    members = {f"{cls.__name__}.{name}": member for name, member in cls.__members__.items()}
-    if (same := next((name for name, member in members.items() if _equal(member.value, value)), "")) != "":
-        return f"write {same}"
+    names = [f"{cls.__name__}.{name}" for name in cls.__members__]
+    for name, member in zip(names, cls.__members__.values(), strict=True):
+        with suppress(Exception):  # arrays have no truth
+            if type(member.value) is type(value) and member.value == value:
+                return f"write {name}"
     if isinstance(value, str):
-        import difflib
-
-        near = difflib.get_close_matches(value.upper(), [name.upper() for name in cls.__members__], n=1)
-        if near:
-            return f"did you mean {next(n for n in members if n.rpartition('.')[2].upper() == near[0])}?"
-    names = list(members)[:MEMBERS]
-    return f"one of {', '.join(names)}{' …' if len(members) > MEMBERS else ''}" if names else ""
+        known = {name.upper(): f"{cls.__name__}.{name}" for name in cls.__members__}
+        if near := difflib.get_close_matches(value.upper(), known, n=1):
+            return f"did you mean {known[near[0]]}?"
+    return f"one of {', '.join(names[:MEMBERS])}{' …' if len(names) > MEMBERS else ''}" if names else ""
 
 
 def make_one(cls: type, value: object) -> str:
@@ -74,14 +73,16 @@ def make_one(cls: type, value: object) -> str:
         return f"did you mean {value.__name__}(…)?"
     if not dataclasses.is_dataclass(cls):
         return ""
-    missing = dataclasses.MISSING
     specs = [spec for spec in dataclasses.fields(cls) if spec.init]
-    needed = [s.name for s in specs if s.default is missing and s.default_factory is missing]
-    if [str(s.type) for s in specs if not s.kw_only and str(s.type).startswith(_BY_STEP)] == [
-        str(s.type) for s in specs
-    ]:
+    if specs and all(not spec.kw_only and str(spec.type).startswith(_BY_STEP) for spec in specs):
         return f"write {cls.__name__}({{0: …}})"
-    return f"write {cls.__name__}({', '.join(f'{name}=…' for name in needed) or '…'})"
+    return f"write {cls.__name__}({', '.join(f'{name}=…' for name in needed_fields(cls)) or '…'})"
+
+
+def needed_fields(cls: type[Any]) -> list[str]:
+    """Return the fields of a dataclass that have no default."""
+    missing, specs = dataclasses.MISSING, dataclasses.fields(cls)
+    return [s.name for s in specs if s.init and s.default is missing and s.default_factory is missing]
 
 
 def give_step(kinds: Iterable[type], root: type, value: object) -> str:
@@ -96,16 +97,10 @@ def give_step(kinds: Iterable[type], root: type, value: object) -> str:
         return f"pass the step itself{f', such as {example}(…)' if example else ''}, not its name"
     for owner in type(value).__mro__:
         for name, held in vars(owner).items():
-            if isinstance(held, property) and not name.startswith("_") and _is_a(root, value, name):
-                return f"did you mean its .{name}?"
+            with suppress(Exception):  # somebody's property; there is nothing to offer then
+                if isinstance(held, property) and not name.startswith("_") and isinstance(getattr(value, name), root):
+                    return f"did you mean its .{name}?"
     return f"pass a step{f', such as {example}(…)' if example else ''}"
-
-
-def _is_a(cls: type, holder: object, name: str) -> bool:
-    try:
-        return isinstance(getattr(holder, name), cls)
-    except Exception:  # somebody's property; there is nothing to offer then
-        return False
 
 
 def make_tuple(value: object, item: Callable[[Any], Misfit | None] | None) -> str:
@@ -120,17 +115,8 @@ def to_number(cls: type, value: object) -> str:
     """Return the number that a similar value stands for."""
     if isinstance(value, bool):
         return f"write {cls(value)}"
-    try:
+    with suppress(Exception):  # no number by any reading
         number = cls(cast(Any, value))
         if isinstance(value, str) or number == value:
             return f"write {number!r}"
-    except Exception:  # no number by any reading
-        pass
     return ""
-
-
-def _equal(one: object, other: object) -> bool:
-    try:
-        return type(one) is type(other) and bool(one == other)
-    except Exception:  # arrays have no truth
-        return False

@@ -15,7 +15,7 @@ from marin.steps.definitions import Namespace, define, must_be_free, unprintable
 from marin.steps.encoding import EXECUTION, STEP_ATTRIBUTE, digest, encode, encode_fields
 from marin.steps.field_types import argument_of, resolved
 from marin.steps.lifetime import FOREVER, Lifetime
-from marin.steps.misfit import no_such_field
+from marin.steps.misfit import needed_fields, no_such_field
 from marin.steps.resources import CPU, Accelerator, Host, Resources, Size, Work
 from marin.steps.value import execution, formerly, freeze_fields, since
 
@@ -320,22 +320,17 @@ def _wrap_init(cls: type[Any]) -> None:
     """
     made = cls.__init__
     known = {spec.name: spec for spec in dataclasses.fields(cls)}
-    needed = {
-        name
-        for name, spec in known.items()
-        if spec.default is dataclasses.MISSING and spec.default_factory is dataclasses.MISSING
-    }
+    needed = dict.fromkeys(needed_fields(cls))
 
     def __init__(self: Any, *args: Any, **given: Any) -> None:
         if args:
-            names = [name for name in known if name in needed] or ["label"]
-            example = ", ".join(f"{name}=…" for name in names)
+            example = ", ".join(f"{name}=…" for name in needed or ["label"])
             raise BadField(f"{cls.__name__}: fields are given by name: {cls.__name__}({example})")
         if not given.keys() <= known.keys():
             unknown = next(name for name in given if name not in known)
             raise BadField(no_such_field(cls, unknown, known))
-        if not needed <= given.keys():
-            raise BadField(f"{cls.__name__} needs {', '.join(sorted(needed - given.keys()))}")
+        if not needed.keys() <= given.keys():
+            raise BadField(f"{cls.__name__} needs {', '.join(sorted(needed.keys() - given.keys()))}")
         made(self, **given)
         freeze_fields(self)
         if strange := unprintable(self.label):

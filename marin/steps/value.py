@@ -12,7 +12,7 @@ import operator
 from collections.abc import Callable, Mapping
 from collections.abc import Set as AbstractSet
 from enum import Enum
-from typing import Any, Protocol, cast, dataclass_transform
+from typing import Any, cast, dataclass_transform
 
 from marin.errors import BadField, UnencodableValue
 from marin.steps.definitions import Namespace, define
@@ -82,14 +82,10 @@ def formerly(name: str) -> Any:
     return dataclasses.field(metadata={FORMERLY: name})
 
 
-class _ValueDecorator(Protocol):
-    def __call__[T](self, cls: type[T]) -> type[T]: ...
-
-
 @dataclass_transform(
     frozen_default=True, kw_only_default=False, field_specifiers=(dataclasses.field, since, execution, formerly)
 )
-def value(tag: str, *, kw_only: bool = False) -> _ValueDecorator:
+def value[T](tag: str, *, kw_only: bool = False) -> Callable[[type[T]], type[T]]:
     """Decorate a class: make a frozen dataclass (or Enum) that may be a field of a step.
 
     ``tag`` names the class in identities, so renaming or moving the class changes nothing.
@@ -97,13 +93,13 @@ def value(tag: str, *, kw_only: bool = False) -> _ValueDecorator:
     Raises ExperimentError if another class has the tag.
     """
 
-    def decorate[T](cls: type[T]) -> type[T]:
+    def decorate(cls: type[T]) -> type[T]:
         define(Namespace.VALUE, tag, cls)
         made = cls if issubclass(cls, Enum) else _frozen(cls, kw_only)
         setattr(made, TAG_ATTRIBUTE, tag)
         return made
 
-    return cast(_ValueDecorator, decorate)
+    return decorate
 
 
 def _frozen[T](cls: type[T], kw_only: bool) -> type[T]:
