@@ -40,12 +40,7 @@ class FileStamp(NamedTuple):
 
 def file_stamps(folder: str) -> dict[str, FileStamp]:
     """Return the stamp of every file below, by its relative name."""
-    found: dict[str, FileStamp] = {}
-    for name, entry in files_below(folder):
-        status = entry.stat()
-        access = (status.st_mode, status.st_uid, status.st_gid, status.st_nlink)
-        found[name] = FileStamp(status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino, access)
-    return found
+    return {name: _stamp(entry) for name, entry in files_below(folder)}
 
 
 def output_stamps(folder: str) -> dict[str, FileStamp]:
@@ -55,7 +50,7 @@ def output_stamps(folder: str) -> dict[str, FileStamp]:
         for name, entry in entries_below(folder):
             if why := _refusal(entry):
                 raise NotAFile(f"{folder}/{name} is {why}")
-            stamps[name] = _file_stamp(entry.stat())
+            stamps[name] = _stamp(entry)
     except FileNotFoundError as error:
         if error.filename != folder:
             raise
@@ -75,6 +70,12 @@ def stamps_digest(found: Iterable[tuple[str, int, object]]) -> str:
     """Return the ``folder_stamp`` of a folder with these files: name, size and time of the last write of each."""
     lines = sorted(f"{name} {size} {written}" for name, size, written in found)
     return hashlib.sha256("\n".join(lines).encode(errors="surrogateescape")).hexdigest()[:32]
+
+
+def _stamp(entry: os.DirEntry[str]) -> FileStamp:
+    status = entry.stat()
+    access = (status.st_mode, status.st_uid, status.st_gid, status.st_nlink)
+    return FileStamp(status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino, access)
 
 
 def files_below(root: str) -> list[tuple[str, os.DirEntry[str]]]:
