@@ -107,7 +107,6 @@ class RayBackend:
         return reference
 
     def _send_reserved(self) -> None:
-        """Send the jobs whose hosts are reserved now."""
         for reservation in list(self.reservations):
             if (gang := reservation.gang()) is not None:
                 options = {**gang.options, "scheduling_strategy": gang.places[0]}
