@@ -46,8 +46,6 @@ type Hosts = Gang  # hosts that are reserved for one attempt, which runs on the 
 
 
 class StepContext:
-    """The Context that a real attempt passes to run()."""
-
     def __init__(self, job: Job, store: Store, held: Held, mapper: Mapper, hosts: Hosts | None = None) -> None:
         self.out = store.directory / held.attempt
         self.used_state = False

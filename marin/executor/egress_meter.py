@@ -33,7 +33,6 @@ class EgressMeter:
         self.bytes += reads
 
     def end(self, job: Job, outcome: Outcome) -> None:
-        """Count the outputs of a job that has ended."""
         if outcome.ending in (Ending.HELD, Ending.CACHED):  # another driver reads the inputs and writes the output
             self.bytes -= self._reads(job)
         if outcome.ending is Ending.DONE and outcome.record is not None:

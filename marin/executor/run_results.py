@@ -64,8 +64,6 @@ class StepResult:
 
 @dataclass
 class Run:
-    """The results of a run."""
-
     plan: Plan
     results: dict[ExecutorStep[Any], StepResult] = field(
         default_factory=dict[ExecutorStep[Any], StepResult]

@@ -65,10 +65,9 @@ class NamedCluster:
 
 def named_cluster(address: str) -> NamedCluster | None:
     """Return the cluster to join; None for a private one. address: of ``--address``, which wins over RAY_ADDRESS."""
-    named = NamedCluster(address=address, origin="--address")
-    if not address:
-        named = NamedCluster(address=os.environ.get(ADDRESS, ""), origin=ADDRESS)
-    return None if named.address in ("", "local") else named
+    origin = "--address" if address else ADDRESS
+    address = address or os.environ.get(ADDRESS, "")
+    return None if address in ("", "local") else NamedCluster(address=address, origin=origin)
 
 
 class Cluster:

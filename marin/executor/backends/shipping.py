@@ -55,8 +55,8 @@ def _explain(step: ExecutorStep[Any], error: Exception) -> None:
             f"{step.name}: no worker can find its class {cls.__qualname__} in {cls.__module__} by that name. Define it "
             "at the top level of its file"
         ) from error
-    fields = [spec.name for spec in dataclasses.fields(step)]
-    for name in [*fields, *(name for name in vars(step) if name not in fields)]:
+    fields = (spec.name for spec in dataclasses.fields(step))
+    for name in dict.fromkeys([*fields, *vars(step)]):
         wrong = _refusal(vars(step).get(name), step)
         if wrong is not None:
             said = repr(getattr(step, name))

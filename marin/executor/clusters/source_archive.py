@@ -35,12 +35,11 @@ def pack(folder: Path, target: Path) -> dict[str, int]:
             f"{write_bytes(LIMIT)} along; the largest: {named}. Put data into the store or a bucket and its path into "
             ".gitignore, or start in a folder that holds only the project"
         )
-    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
+    with zipfile.ZipFile(target, "w") as archive:
         for name in names:
             entry = zipfile.ZipInfo(name, EPOCH)
             entry.external_attr = (folder / name).stat().st_mode << 16
-            entry.compress_type = zipfile.ZIP_DEFLATED
-            archive.writestr(entry, (folder / name).read_bytes())
+            archive.writestr(entry, (folder / name).read_bytes(), zipfile.ZIP_DEFLATED)
     return sizes
 
 
@@ -48,10 +47,8 @@ def _names(folder: Path) -> list[str]:
     """Return the relative names of files, sorted. Raises BadField."""
     command = ["git", "-C", str(folder), "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     try:
-        listed = subprocess.run(command, capture_output=True, check=False)
-    except FileNotFoundError:
-        return _walked(folder)
-    if listed.returncode:
+        listed = subprocess.run(command, capture_output=True, check=True)
+    except (FileNotFoundError, subprocess.CalledProcessError):  # there is no git, or no checkout
         return _walked(folder)
     names: set[str] = set()
     for name in filter(None, os.fsdecode(listed.stdout).split("\0")):
