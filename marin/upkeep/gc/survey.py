@@ -61,7 +61,12 @@ class StoreSurvey:
         for identity in self.inventory.known:
             self.by_short.setdefault(identity[:SHORT], []).append(identity)
         self.revocations = self._readable(revoked, Revocations())
-        self._refuse()
+        if wrong := [*self._unreadable, *self.inventory.damage.values()]:
+            more = f"\nand {len(wrong) - SHOWN} more" if len(wrong) > SHOWN else ""
+            raise CorruptRecord(
+                "\n".join(wrong[:SHOWN])
+                + f"{more}\nNothing was deleted: an unreadable object may protect any of the store's files"
+            )
 
     def written(self, name: str) -> float:
         """Return when a control file was written, by the store's clock; 0 if it is gone, or the store has no times."""
@@ -76,20 +81,21 @@ class StoreSurvey:
 
     def lasting(self, now: float) -> list[Run]:
         """Return the runs that may be alive: the driver, or one of its workers, which may outlive it."""
+        held = {identity[:NEEDED] for identity in self.claims if self.is_held(identity, now)}
         return [
             run
             for run in self.runs
             if run.beat is not None
-            and (_is_live(run.beat.holder, self.written(f"{USES}/{run.name}.beat"), now) or self._works(run, now))
+            and (
+                _is_live(run.beat.holder, self.written(f"{USES}/{run.name}.beat"), now)
+                or not held.isdisjoint(run.needs.identities)
+            )
         ]
-
-    def _works(self, run: Run, now: float) -> bool:
-        short = set(run.needs.identities)
-        return any(self.is_held(identity, now) for identity in self.claims if identity[:NEEDED] in short)
 
     def made(self, record: Record) -> float:
         """Return when an output was committed, by the store's clock, or else by its writer's; infinity if unknown."""
-        if committed := self.written(_name(record)):
+        earlier = f"{RECORDS}/{record.identity}.json"
+        if committed := self.written(end_name(record.identity, record.token) if record.token else earlier):
             return committed
         with suppress(ValueError, OverflowError):
             begun = time.mktime(time.strptime(record.provenance.started, "%Y-%m-%d %H:%M:%S"))
@@ -116,21 +122,12 @@ class StoreSurvey:
         return found
 
     def _readable[T](self, read: Callable[[Store], T], otherwise: T) -> T:
-        """Read a part of the store. ``_refuse`` later raises one error for all unreadable parts."""
+        """Read a part of the store, or note that it is unreadable: one error then tells of all such parts."""
         try:
             return read(self.store)
         except CorruptRecord as error:
             self._unreadable.append(str(error))
             return otherwise
-
-    def _refuse(self) -> None:
-        wrong = [*self._unreadable, *self.inventory.damage.values()]
-        if wrong:
-            more = f"\nand {len(wrong) - SHOWN} more" if len(wrong) > SHOWN else ""
-            raise CorruptRecord(
-                "\n".join(wrong[:SHOWN])
-                + f"{more}\nNothing was deleted: an unreadable object may protect any of the store's files"
-            )
 
 
 def _is_live(holder: Holder, written: float, now: float) -> bool:
@@ -138,11 +135,6 @@ def _is_live(holder: Holder, written: float, now: float) -> bool:
     if holder.is_gone():
         return False
     return holder.is_here() or not written or now - written < STALE
-
-
-def _name(record: Record) -> str:
-    """Return the name of the object that commits an output."""
-    return end_name(record.identity, record.token) if record.token else f"{RECORDS}/{record.identity}.json"
 
 
 def files_below(store: Store, folder: str) -> dict[str, Stored]:

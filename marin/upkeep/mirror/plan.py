@@ -119,15 +119,11 @@ def _must_be_trusted(source: Store, target: Store, lineage: Lineage, records: li
     judge = TrustChecker(source, lineage.current, everything)
     lines = [f"  {record.name}: {bad.why}" for record in records if (bad := judge.untrusted(record)) is not None]
     if lines:
+        those = "\n".join(lines)
         raise Revoked(
-            "\n".join(
-                [
-                    f"{len(lines)} of {len(records)} outputs are revoked, or built from revoked ones:",
-                    *lines,
-                    "Nothing was copied. Rebuild these outputs, mirror their replacements, or take a revocation back: "
-                    "`marin revoke STEP --withdraw --because REASON`",
-                ]
-            )
+            f"{len(lines)} of {len(records)} outputs are revoked, or built from revoked ones:\n{those}\n"
+            "Nothing was copied. Rebuild these outputs, mirror their replacements, or take a revocation back: "
+            "`marin revoke STEP --withdraw --because REASON`"
         )
 
 
