@@ -34,6 +34,7 @@ from marin.fingerprint.observation.start import remember_start
 from marin.fingerprint.of_step import executed
 from marin.steps.step import ExecutorStep
 from marin.store.ends import Claim, look_seconds, read_claims
+from marin.store.numbers import counted
 from marin.store.store import open_store
 
 MAP_RETRIES = 2  # of an item whose worker died
@@ -143,9 +144,8 @@ class RayBackend:
                 self.lost.append((job, Outcome(ending=Ending.PREEMPTED, error=line)))
             except RayError as error:
                 self.crashes[job.step.identity] += 1
-                line = f"its worker died: {first_line(error)}"
-                if (crashes := self.crashes[job.step.identity]) > 1:
-                    line = f"its worker died {crashes} times; the last time: {first_line(error)}"
+                times = counted(self.crashes[job.step.identity], "time")
+                line = f"its worker died {times}; the last time: {first_line(error)}"
                 self.lost.append((job, Outcome(ending=Ending.LOST, error=line, details=str(error))))
         return ended
 
