@@ -56,6 +56,8 @@ class InputCheck:
             if known.get(key) == stamps:
                 self.checked[record.identity] = Checked.FULL
                 continue
+            if listed is None:
+                listed = {name: Stored(stamp.size, "") for name, stamp in stamps.items()}
             checked = self.checked[record.identity] = self._compare(record, listed)
             if checked is Checked.FULL:
                 known[key] = stamps
