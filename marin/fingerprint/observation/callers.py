@@ -90,9 +90,9 @@ def who_runs(frame: FrameType | None, filename: str) -> tuple[Reader | None, boo
 def is_engines(hears: FrameType | None) -> bool:
     """Return whether the engine itself caused the event that this frame hears. Then no step asks for the file."""
     frame = hears.f_back if hears is not None else None
-    while frame is not None and (origin := origin_of(frame.f_code.co_filename)) is Origin.GENERATED:
+    while frame is not None and origin_of(frame.f_code.co_filename) is Origin.GENERATED:
         frame = frame.f_back  # as of marin.store.files, which opens files for the engine and for steps
-    return frame is not None and origin is Origin.ENGINE
+    return frame is not None and origin_of(frame.f_code.co_filename) is Origin.ENGINE
 
 
 def is_of_pool(frame: FrameType | None) -> bool:
