@@ -101,11 +101,10 @@ def _answer_of_store(steps: int, folder: Path) -> str:
 
     store = open_store(str(folder / "store"))
     last = [node.name for node in list(dag.layers(steps))[-1]]
-    wanted = set(last)
-    held: dict[str, str] = {}
+    wanted, held = set(last), dict[str, str]()
     for record in Inventory(store).records.values():
-        if record.config["key"] in wanted:
-            held[record.config["key"]] = store.output(record).read_text("value")
+        output = store.output(record)
+        held |= {name: output.read_text(name) for name in output.listing() if name in wanted}
     return dag.answer([held[name] for name in last]) if held.keys() == wanted else ""
 
 

@@ -58,6 +58,7 @@ _SNAKEMAKE = (
 _BY_VARIABLES = {"BENCH_STEPS": "{steps}", "BENCH_FOLDER": "{folder}"}
 _EXPERIMENT = ("{bin}/python", "experiment.py", "--prefix", "{folder}/store")
 _WRITE_EXPERIMENT = _python("marin_files.py")
+_WRITE_LAYERS = _python("marin_files.py", "{folder}", "{steps}", "marin_layers.py")
 _METAFLOW = ("{bin}/python", "flow.py", "--quiet", "--no-pylint")
 _METAFLOW_LIMITS = ("--max-workers", "{jobs}", "--max-num-splits", "1000000")
 
@@ -206,6 +207,15 @@ TOOLS = (
         plan=("{bin}/marin", "plan", "experiment.py", "--prefix", "{folder}/store"),
         answer=Answer.STORE,
         note="this project, one process; every record, manifest and claim written",
+    ),
+    Tool(
+        name="marin-layers",
+        prepare=_WRITE_LAYERS,
+        cold=(*_EXPERIMENT, "--backend", "inline"),
+        cached=(*_EXPERIMENT, "--backend", "inline"),
+        plan=("{bin}/marin", "plan", "experiment.py", "--prefix", "{folder}/store"),
+        answer=Answer.STORE,
+        note="this project, one process; a step for each layer, which makes all values of its layer",
     ),
     Tool(
         name="marin-on-ray",

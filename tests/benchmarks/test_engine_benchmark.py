@@ -34,9 +34,10 @@ def problems(tool: Tool, tmp_path: Path, timeout: float = 60) -> dict[Phase, str
     return {held.phase: held.problem for held in samples(tool, HERE, 20, tmp_path / "cell", timeout)}
 
 
-def test_our_engine_is_measured_cold_cached_and_planned(tmp_path: Path) -> None:
+@pytest.mark.parametrize("tool", ["marin", "marin-layers"])
+def test_our_engine_is_measured_cold_cached_and_planned(tool: str, tmp_path: Path) -> None:
     out = tmp_path / "results.json"
-    command = [sys.executable, "benchmarks/engine/run.py", "--peers", "marin", "--sizes", "30", "--repeats", "1"]
+    command = [sys.executable, "benchmarks/engine/run.py", "--peers", tool, "--sizes", "30", "--repeats", "1"]
     subprocess.run([*command, "--out", str(out), "--scratch", str(tmp_path)], cwd=ROOT, check=True)
     held = json.loads(out.read_text())["samples"]
     assert [(sample["phase"], sample["ran"], sample["problem"]) for sample in held] == [
@@ -44,7 +45,7 @@ def test_our_engine_is_measured_cold_cached_and_planned(tmp_path: Path) -> None:
         ("cached", 0, ""),
         ("plan", 0, ""),
     ]
-    assert "| marin |" in out.with_suffix(".md").read_text()
+    assert f"| {tool} |" in out.with_suffix(".md").read_text()
 
 
 def test_a_tool_that_does_the_work_counts(tmp_path: Path) -> None:

@@ -19,8 +19,9 @@ class Sum(ExecutorStep[Value], op="sum", version=1):
     folder: str = execution(default=".")
 
     def run(self, ctx: Context) -> Value:
-        values = tuple(ctx[step].directory.read_text("value") for step in self.inputs) or (SEED_VALUE,)
-        ctx.out.write_text("value", make(self.folder, self.reads, values))
+        read = zip(self.inputs, self.reads, strict=False)  # the seed is read by its name, and is no input
+        values = tuple(ctx[step].directory.read_text(name) for step, name in read) or (SEED_VALUE,)
+        ctx.out.write_text(self.key, make(self.folder, self.reads, values))
         return Value()
 
 
