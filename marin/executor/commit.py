@@ -5,20 +5,19 @@ from __future__ import annotations
 import functools
 import json
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec.structs import replace
 
 from marin.errors import CorruptOutput, RevokedBytes
+from marin.executor.input_check import compared_in
 from marin.executor.job import Job
 from marin.plan.missing import describe_fields
 from marin.steps.artifact import Artifact
 from marin.store.ends import Claim, Held, Watch, take
-from marin.store.files.manifest import FileEntry, content_digest, manifest_bytes, root_digest
+from marin.store.files.manifest import FileEntry, content_digest, root_digest, with_manifest
 from marin.store.files.verify import Check, Checked, manifest_and_stamps
-from marin.store.layout import MANIFEST, RECORD, attempt_directory
-from marin.store.objects.errors import control_errors
+from marin.store.layout import RECORD, attempt_directory
 from marin.store.process import this_process
 from marin.store.record import Acceptance, Input, Observed, Provenance, Record
 from marin.store.redaction import redacted, without_credentials
@@ -29,28 +28,15 @@ WORTH_SYNCING = 1.0  # seconds of work; repeating less work costs hardly more th
 
 
 def take_step(store: Store, job: Job, watch: Watch | None = None) -> Held | Claim | Record:
-    """Begin an attempt at a job's step: see ``take``. Raises StoreError, CorruptRecord.
+    """Begin an attempt at a job's step like ``take``, in a directory that was not there when the step was planned.
 
-    watch: judges whether another holder is dead, if the job does not say so.
+    watch: judges whether another holder is dead, if the job does not say so. Raises StoreError, CorruptRecord.
     """
-    step = job.step
+    step, after = job.step, job.after
     is_dead = job.is_dead if watch is None else functools.partial(watch.is_dead, step.identity)
     attempt_of = functools.partial(attempt_directory, step.op, step.label, step.identity)
-    return take_new(store, step.identity, attempt_of, is_dead, job.after)
-
-
-def take_new(
-    store: Store, identity: str, attempt_of: Callable[[int], str], is_dead: Callable[[Claim], bool], after: int
-) -> Held | Claim | Record:
-    """Begin an attempt like ``take``, in a directory that does not exist yet."""
-    while isinstance(taken := take(store.objects, identity, attempt_of, is_dead, after), Held):
-        try:
-            with control_errors(Path(store.prefix)):
-                is_new = not (store.directory / taken.attempt).exists()
-        except BaseException:
-            taken.release()
-            raise
-        if is_new:
+    while isinstance(taken := take(store.objects, step.identity, attempt_of, is_dead, after), Held):
+        if taken.attempt not in job.occupied:
             return taken
         taken.release("its directory was there already: of a store of before, of a mirrored output, or made by hand")
         after = taken.number - 1  # not its number: a store that failed just now may not have taken its end
@@ -113,11 +99,12 @@ def commit(
         lifetime=job.lifetime,
         observed=observed,
     )
-    store.objects.write(f"{name}/{MANIFEST}", manifest_bytes(entries))
-    worth = costly or time.time() - started >= WORTH_SYNCING
-    _commit(store, held, record, [MANIFEST, *(entry.path for entry in entries)] if worth else [])
+    _commit(store, held, record, entries, lasting=costly or time.time() - started >= WORTH_SYNCING)
     if record.action:
         store.note_action(record)
+    # On a disk, a later write within the same tick of the clock would not show, so a step that reads this compares it.
+    if job.run and not output.is_local:
+        compared_in(job.run)[output.url, root] = stamps
     return record
 
 
@@ -173,25 +160,21 @@ def commit_mirrored(store: Store, held: Held, record: Record, entries: Iterable[
         )
     if record.alias_of:
         return held.commit(record.to_bytes())
-    manifest = list(entries)
-    store.objects.write(f"{record.attempt}/{MANIFEST}", manifest_bytes(manifest))
-    # The copy crossed a network, and the source may soon be gone.
-    _commit(store, held, record, [MANIFEST, *(entry.path for entry in manifest)])
+    _commit(store, held, record, list(entries), lasting=True)  # it crossed a network, and the source may soon be gone
     if record.action:
         store.note_action(record)
 
 
-def _commit(store: Store, held: Held, record: Record, durable: Iterable[str]) -> None:
-    """Write the record into the output's directory, and then as the end of the attempt: the point of no return.
+def _commit(store: Store, held: Held, record: Record, entries: Sequence[FileEntry], *, lasting: bool) -> None:
+    """Write record and manifest into the output's directory, and the record as its end: the point of no return.
 
-    durable: files of the output that must survive a power cut; both records then survive it too.
+    lasting: the output's files and both records survive a power cut.
     """
-    content = record.to_bytes()
-    store.objects.write(f"{held.attempt}/{RECORD}", content)
-    lasting = [f"{held.attempt}/{name}" for name in durable]
+    content, described = record.to_bytes(), f"{held.attempt}/{RECORD}"
+    store.objects.write(described, with_manifest(content, entries))
     if lasting:
-        store.objects.make_durable([*lasting, f"{held.attempt}/{RECORD}"])
-    held.commit(content, lasting=bool(lasting))
+        store.objects.make_durable([*(f"{held.attempt}/{entry.path}" for entry in entries), described])
+    held.commit(content, lasting=lasting)
 
 
 def _provenance(job: Job, started: float, notes: Sequence[str] = ()) -> Provenance:

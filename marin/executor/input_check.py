@@ -28,7 +28,7 @@ def parse_bound(text: str) -> int:
 
 
 @functools.lru_cache(maxsize=1)
-def _compared_in(run: str) -> dict[tuple[str, str], Stamps]:
+def compared_in(run: str) -> dict[tuple[str, str], Stamps]:
     """Return, by URL and root digest, the stamps of outputs that this process has compared in full.
 
     They are neither kept from run to run nor shared between processes: a disk that loses a bit changes no stamp, so
@@ -47,7 +47,7 @@ class InputCheck:
 
     def begin(self) -> None:
         """Check the inputs before run() reads a byte. Raises CorruptOutput."""
-        known = _compared_in(self._job.run) if self._job.run else dict[tuple[str, str], Stamps]()
+        known = compared_in(self._job.run) if self._job.run else dict[tuple[str, str], Stamps]()
         for record in self._job.inputs.values():
             output = self._store.output(record)
             listed = None if output.is_local else output.listing()  # a request, which gives stamps and sizes alike

@@ -26,6 +26,7 @@ class Job:
     inputs: dict[str, Record]  # records of the dependencies, by identity
     replaces: str = ""  # attempt whose committed output the plan saw and must not be used, "" if none
     after: int = 0  # number of the last end that the plan saw; an output with a later one is newer and stands
+    occupied: frozenset[str] = frozenset()  # directories of attempts at the step that were there for the plan
     milestones: dict[int, Job] = field(default_factory=dict["int", "Job"])  # to publish on the way, by step number
     keep_state: bool = False  # continue work that other code began, because a person accepted it; else throw it away
     dead_claim: tuple[int, int] | None = None  # number and beat of a foreign claim that was seen to stand still

@@ -66,6 +66,7 @@ class Jobs:
             inputs=inputs,
             replaces="" if (record := self.replaced.get(step, decision.record)) is None else record.attempt,
             after=self.after(step),
+            occupied=frozenset(self._plan.snapshot.attempts(step.op).of_identity(step.identity)),
             keep_state=step.identity in self._plan.keep_state,
             expiry=self.expiry,
             lifetime="" if step in self._results else str(step.lifetime),

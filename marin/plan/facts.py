@@ -15,7 +15,7 @@ from marin.plan.observed import unseen
 from marin.plan.snapshot import Snapshot
 from marin.steps.step import ExecutorStep, Pin
 from marin.store.files.verify import Check
-from marin.store.layout import MANIFEST, RECORD
+from marin.store.layout import RECORD
 from marin.store.numbers import listed
 from marin.store.record import Acceptance, BuiltFrom, Observed, Record, parse_record
 from marin.store.store import Store
@@ -169,8 +169,8 @@ def state_of_files(snapshot: Snapshot, record: Record) -> FilesState:
 
     On a store with file times, the output is untouched if names, sizes and times are as the commit left them.
     Otherwise marin reads every byte again. On other stores marin only checks that the output is there, and its files
-    are checked when they are read. The manifest must exist and must not be empty, as a power cut may leave it.
-    Its content is checked when it is read.
+    are checked when they are read. The file with the manifest must exist and must not be empty, as a power cut may
+    leave it. Its content is checked when it is read.
     """
     output, store = snapshot.store.output(record), snapshot.store
     missing = f"the output {record.attempt} is missing from the store; {store.remedy(record)}"
@@ -184,7 +184,7 @@ def state_of_files(snapshot: Snapshot, record: Record) -> FilesState:
             return FilesState(wrong=missing, deleted=_is_deleted(output.url))
         if record.stamp and stamp != store.stamp(record):
             return _read_again(store, record)
-    if not _has_content(f"{output.url}/{MANIFEST}"):
+    if not _has_content(f"{output.url}/{RECORD}"):
         return FilesState(wrong=store.bad_manifests([record]).get(record.attempt, ""))
     return FilesState()
 

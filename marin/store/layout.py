@@ -2,7 +2,7 @@
 
 ::
 
-    {prefix}/{op}/{label}-{identity[:12]}.{n}/   files of an attempt, and below its .marin/ RECORD, MANIFEST, LOG …
+    {prefix}/{op}/{label}-{identity[:12]}.{n}/   files of an attempt, and below its .marin/ RECORD, LOG …
     {prefix}/.marin/claims/<identity>.<n>.json       who makes attempt n; created once, with the holder's beat
     {prefix}/.marin/ends/<identity>.<n>.json         how attempt n ended; the end of a committed attempt is its record
     {prefix}/.marin/index/ends-<digit>               packs of ends, a pure cache: see store.packs
@@ -48,8 +48,8 @@ PAGES = f"{OWN}/pages"
 CONDITIONS = f"{OWN}/conditions"  # for the test whether a store honours conditions
 
 # Below an attempt's directory.
-RECORD = f"{OWN}/record.json"
-MANIFEST = f"{OWN}/manifest.json"
+RECORD = f"{OWN}/record.json"  # the record as its end has it, and one more key: the manifest
+MANIFEST = f"{OWN}/manifest.json"  # only in stores of before
 FAILURE = f"{OWN}/failure.json"
 LOG = f"{OWN}/log.txt"
 MADE_BY = f"{OWN}/made_by.json"  # code and inputs of work in progress

@@ -11,7 +11,7 @@ from marin.errors import BadPrefix, CorruptOutput, CorruptRecord
 from marin.store.earlier import earlier_record
 from marin.store.ends import How, parse_end, read_ends
 from marin.store.files.directory import Directory
-from marin.store.files.manifest import FileEntry, parse_manifest, root_digest
+from marin.store.files.manifest import FileEntry, manifest_in, parse_manifest, root_digest
 from marin.store.files.verify import EVERY_BYTE, Check, Checked, Examined, examine
 from marin.store.layout import (
     ACCEPTED,
@@ -89,12 +89,11 @@ class Store:
 
         Raises CorruptOutput if the manifest is gone, CorruptRecord if it is unreadable or another output's.
         """
-        name = f"{record.attempt}/{MANIFEST}"
-        return self._manifest(record, self.objects.read(name))
+        return self._manifest(record, self.objects.read(f"{record.attempt}/{RECORD}"))
 
     def bad_manifests(self, records: Iterable[Record]) -> dict[str, str]:
         """Return the errors of bad manifests, by the output's directory."""
-        wanted = {f"{record.attempt}/{MANIFEST}": record for record in records}
+        wanted = {f"{record.attempt}/{RECORD}": record for record in records}
         contents, found = self.objects.read_many(list(wanted)), dict[str, str]()
         for name, record in wanted.items():
             try:
@@ -104,13 +103,17 @@ class Store:
         return found
 
     def _manifest(self, record: Record, content: bytes | None) -> list[FileEntry]:
-        where = f"{self.prefix}/{record.attempt}/{MANIFEST}"
-        if not content:
+        """Return the manifest from the content of the record's file in the output's directory."""
+        where = f"{self.prefix}/{record.attempt}/{RECORD}"
+        entries = manifest_in(content, where) if content else None
+        if entries is None and content and (before := self.objects.read(f"{record.attempt}/{MANIFEST}")):
+            where = f"{self.prefix}/{record.attempt}/{MANIFEST}"
+            entries = parse_manifest(before, where)
+        if entries is None:
             raise CorruptOutput(
-                f"{where} is missing or empty: the output was deleted, moved or torn by a power cut; "
+                f"{where} is missing or holds no manifest: the output was deleted, moved or torn by a power cut; "
                 f"{self.remedy(record)}"
             )
-        entries = parse_manifest(content, where)
         if len(entries) != record.files or sum(entry.size for entry in entries) != record.bytes:
             size = sum(entry.size for entry in entries)
             raise CorruptRecord(

@@ -307,6 +307,7 @@ def _commit(
         inputs={},
         replaces=damaged.attempt if damaged is not None else "",
         after=damaged.token if damaged is not None and damaged.identity == step.identity else 0,
+        occupied=frozenset(store.attempts(step.op)),
         because=because,
     )
     watch, message = Watch(), ""

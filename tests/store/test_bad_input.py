@@ -13,9 +13,10 @@ from marin import Artifact, Context, ExecutorStep
 from marin.errors import BadPrefix, CorruptRecord, InputError, StoreError, StoreFull
 from marin.executor.run_results import Run
 from marin.report.page.write import page_name
+from marin.store.files.manifest import with_manifest
 from marin.store.files.verify import Check
 from marin.store.inventory import Inventory
-from marin.store.layout import ENDS, end_name
+from marin.store.layout import ENDS, RECORD, end_name
 from marin.store.record import Record
 from marin.store.store import Store
 from marin.upkeep.mirror.copy import mirror
@@ -195,14 +196,14 @@ class Remove(ExecutorStep[Blob], op="toy-remove"):
         return Blob(bytes=0)
 
 
-@pytest.mark.parametrize("content", [b"", b"{", b"null", b"3", b'{"path": "a"}', b'[{"path": 3}]', b"\xff"])
+@pytest.mark.parametrize("content", [b"", b"{", b"null", b"3", b'{"manifest": [{"path": 3}]}', b"\xff"])
 def test_a_corrupt_manifest_is_found_and_mended(prefix: str, content: bytes) -> None:
     a = Write(text="hello", label="a")
     record = record_of(run(prefix, end=a), a)
-    (Path(prefix) / record.attempt / ".marin/manifest.json").write_bytes(content)
+    (Path(prefix) / record.attempt / RECORD).write_bytes(content)
     found = Store(prefix).verify(record, Check.CHECKSUMS)
     assert len(found) == 1
-    assert ("not a readable manifest" if content else "missing or empty") in found[0]
+    assert ("not a readable manifest" if content else "is missing or holds no manifest") in found[0]
     assert "--rebuild" in found[0]
     end = Join(parts=(a,), label="j")
     if content:
@@ -211,7 +212,7 @@ def test_a_corrupt_manifest_is_found_and_mended(prefix: str, content: bytes) -> 
         with pytest.raises(CorruptRecord) as raised:
             run(prefix, end=end)
         error = str(raised.value)
-    assert "manifest.json" in error
+    assert "record.json" in error
     assert "--rebuild" in error
     assert ran(run(prefix, rebuild=("a",), end=Join(parts=(a,), label="j"))) == {"toy-write/a", "toy-join/j"}
     assert everything_verifies(Store(prefix))
@@ -221,8 +222,8 @@ def test_a_corrupt_manifest_is_found_and_mended(prefix: str, content: bytes) -> 
 def test_a_manifest_that_points_outside_is_refused_before_anything_is_read(prefix: str, path: str) -> None:
     a = Write(text="hello", label="a")
     record = record_of(run(prefix, end=a), a)
-    entry = {"path": path, "size": 0, "sha256": "0" * 64}
-    (Path(prefix) / record.attempt / ".marin/manifest.json").write_text(json.dumps([entry]))
+    listed = {"manifest": [{"path": path, "size": 0, "sha256": "0" * 64}]}
+    (Path(prefix) / record.attempt / RECORD).write_text(json.dumps(listed))
     with pytest.raises(CorruptRecord, match="outside the output's directory"):
         Store(prefix).manifest(record)
 
@@ -244,7 +245,7 @@ def test_a_manifest_edited_to_match_a_changed_file_is_found(prefix: str) -> None
     output = Path(prefix) / record.attempt
     (output / "text.txt").write_text("hallo")
     other = record_of(run(f"{prefix}2", end=Write(text="hallo")), Write(text="hallo"))
-    shutil.copy(Path(f"{prefix}2") / other.attempt / ".marin/manifest.json", output / ".marin/manifest.json")
+    (output / RECORD).write_bytes(with_manifest(record.to_bytes(), Store(f"{prefix}2").manifest(other)))
     found = Store(prefix).verify(record, Check.CHECKSUMS)
     assert len(found) == 1
     assert record.root[:12] in found[0]

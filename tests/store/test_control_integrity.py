@@ -244,11 +244,11 @@ def test_aliases_and_mirrors_have_digests_of_their_own(prefix: str, tmp_path: Pa
 def test_a_manifest_that_is_no_more_is_seen_by_verify_and_audit(any_prefix: str, content: bytes) -> None:
     record = made(any_prefix)
     store = Store(any_prefix)
-    store.objects.write(f"{record.attempt}/.marin/manifest.json", content)
+    store.objects.write(f"{record.attempt}/{RECORD}", content)
     is_stopped = not content and store.directory.is_local  # marin sees an empty file, as of a power cut, without a read
     assert planned(any_prefix, end=A).of(A).action is (Action.STOP if is_stopped else Action.CACHED)
-    assert "manifest.json" in store.verify(record, Check.SIZES)[0]
-    assert "manifest.json" in next(claim.text for claim in audit_store(Store(any_prefix)).of(Grade.UNTRUSTED))
+    assert "record.json" in store.verify(record, Check.SIZES)[0]
+    assert "record.json" in next(claim.text for claim in audit_store(Store(any_prefix)).of(Grade.UNTRUSTED))
 
 
 @pytest.mark.parametrize("content", [b"{", b"[]", b"\xff"])

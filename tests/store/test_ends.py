@@ -608,13 +608,12 @@ def test_a_garbled_end_is_damage_and_a_rebuild_goes_past_it(prefix: str, content
     """The garbled end may have been the record: marin never assumes that there is no output."""
     step, beside = Write(text="hello", label="a"), Write(text="other", label="b")
     run(prefix, end=step)
-    before, whole = committed(prefix, step), end_file(prefix, step).read_bytes()
+    before = committed(prefix, step)
     end_file(prefix, step).write_bytes(content)
     remedy = "(--rebuild|empty the file and run again)"
     with pytest.raises(CorruptRecord, match=f"{end_name(step.identity, 1)}.*{remedy}"):
         run(prefix, end=step)
-    end_file(prefix, step).write_bytes(whole)  # the copy is in the output
-    assert whole == (Path(prefix) / before.attempt / ".marin/record.json").read_bytes()
+    shutil.copy(Path(prefix) / before.attempt / ".marin/record.json", end_file(prefix, step))  # as the message says
     assert ran(run(prefix, end=step)) == set()
     end_file(prefix, step).write_bytes(content)
     assert ran(run(prefix, rebuild=("a",), end=step, beside=beside)) == {"toy-write/a", "toy-write/b"}

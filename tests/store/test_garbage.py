@@ -112,12 +112,13 @@ def file(name: str, *needed: str, empty: bool = True) -> File:
 
 FILES = {
     "record": file(".marin/ends/{many}.0002.json", *READERS, "status", "status of"),
-    "record's copy": file("{output}/.marin/record.json", "audit bytes", "audit", "audit of"),
     "replaced record": file(".marin/ends/{many}.0001.json", "lineage", "audit", "audit of"),
     "end without a result": file(".marin/ends/{fail}.0002.json", *READERS - {"explain", "cat"}, "status", "status of"),
     "ended claim": file(".marin/claims/{many}.0002.json"),
     "last claim": file(".marin/claims/{fail}.0003.json", *READERS - {"explain", "cat"}, "status", "status of"),
-    "manifest": file("{output}/.marin/manifest.json", "ls", "cat", "audit bytes", "audit", "audit of", empty=False),
+    "record in the output": file(
+        "{output}/.marin/record.json", "ls", "cat", "audit bytes", "audit", "audit of", empty=False
+    ),
     "revocation": file(".marin/revocations/{revocation}", *PLANS, "lineage", "audit", "gc", empty=False),
     "acceptance": file(".marin/accepted/{acceptance}", *PLANS, "lineage", "audit", empty=False),
     "state marker": file(".marin/state/{fail}/.marin/made_by.json", "plan", "run"),

@@ -13,7 +13,7 @@ from marin.executor.run_results import Run
 from marin.plan.acceptance import accept_planned
 from marin.plan.plan import Action, OnDrift
 from marin.store.files.verify import Check
-from marin.store.layout import LOG, MANIFEST
+from marin.store.layout import LOG, RECORD
 from marin.store.objects.objects import open_objects
 from marin.store.record import Record
 from marin.store.store import Store
@@ -363,6 +363,6 @@ def test_a_store_that_fails_in_the_middle_keeps_what_was_committed(server: Store
 def test_manifests_name_the_stores_own_checksums(server: StoreServer, remote_prefix: str) -> None:
     made = run(remote_prefix, end=Write(text="a", label="a"))
     record = record_of(made, Write(text="a"))
-    listed = json.loads(open_objects(remote_prefix).read(f"{record.attempt}/{MANIFEST}") or b"")
+    listed = json.loads(open_objects(remote_prefix).read(f"{record.attempt}/{RECORD}") or b"")["manifest"]
     kind = {"gs": "md5", "s3": "etag"}[server.kind]
     assert [entry["checksum"] for entry in listed] == [f"{kind}:0cc175b9c0f1b6a831c399e269772661"]

@@ -72,13 +72,12 @@ def went_on_from(struck: Struck, before: Mapping[str, Record], began: list[str])
 
 
 def test_every_boundary_of_a_commit_is_among_the_operations(operations: list[str]) -> None:
-    """Test before and after the claim, during run(), after the data and the manifest, before and after the record."""
+    """Test before and after the claim, during run(), after the data, before and after the record."""
     begun = next(at for at, line in enumerate(operations) if line.startswith("list read/late-"))
     created = [line.split(" → ")[-1] for line in operations[:begun] if line.startswith("link")]
     assert created[-1].startswith(".marin/claims/")
     boundaries = [
         ("write", "read/late-"),
-        ("rename", ".marin/manifest.json"),
         ("rename", ".marin/record.json"),
         ("link", ".marin/ends/"),
         ("write", ".marin/runs/"),

@@ -116,8 +116,7 @@ BOUNDARIES = {  # (operation, its path, the path of an earlier operation): the s
     "before the claim": ("link", ".marin/claims/", ""),
     "after the claim": ("write", "say/", ".marin/claims/"),
     "during run": ("write", "text.txt", ""),
-    "after the data": ("rename", ".marin/manifest.json", ""),
-    "before the record": ("rename", ".marin/record.json", ""),
+    "after the data": ("rename", ".marin/record.json", ""),
     "before the point of no return": ("link", ".marin/ends/", ".marin/record.json"),
     "after it": ("write", ".marin/actions/", ".marin/ends/"),
 }

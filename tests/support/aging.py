@@ -7,6 +7,7 @@ from typing import Any
 
 from msgspec import structs
 
+from marin.store.files.manifest import with_manifest
 from marin.store.layout import RECORD, end_name
 from marin.store.store import Store
 
@@ -27,7 +28,7 @@ def rewrite_record(store: Store, identity: str, **changes: Any) -> None:
     content = structs.replace(record, **changes).to_bytes()
     store.objects.write(end_name(identity, record.token), content)
     if not record.alias_of:  # whose directory holds the record of another output
-        store.objects.write(f"{record.attempt}/{RECORD}", content)
+        store.objects.write(f"{record.attempt}/{RECORD}", with_manifest(content, store.manifest(record)))
 
 
 def tree(place: Path) -> dict[str, tuple[int, int, bytes]]:

@@ -22,6 +22,7 @@ from marin.report.claims import StoreClaims
 from marin.steps.lifetime import FOREVER
 from marin.steps.pinned import Pinned
 from marin.store.ends import End, Held, How, Watch, end_attempt, read_claims, read_end, take
+from marin.store.files.manifest import with_manifest
 from marin.store.in_use import TURN, Beat, Uses, last_turn, take_turn
 from marin.store.inventory import Inventory
 from marin.store.layout import GC, RECORD, RECORDS, USES, claim_name, end_name
@@ -436,7 +437,7 @@ def commit_copy(store: Store, old: Record, held: Held) -> None:
     shutil.rmtree(place, ignore_errors=True)
     shutil.copytree(store.directory.path / old.attempt, place)
     new = replace(old, attempt=held.attempt, token=held.number)
-    store.objects.write(f"{held.attempt}/{RECORD}", new.to_bytes())
+    store.objects.write(f"{held.attempt}/{RECORD}", with_manifest(new.to_bytes(), store.manifest(old)))
     held.commit(new.to_bytes())
 
 

@@ -18,7 +18,7 @@ from marin.plan.plan import Action, OnDrift
 from marin.report.audit import audit_store
 from marin.steps.pinned import Pinned
 from marin.store.files.verify import Check
-from marin.store.layout import LOG, MANIFEST, end_name
+from marin.store.layout import LOG, RECORD, end_name
 from marin.store.record import Record
 from marin.store.revocation import revoke, withdraw
 from marin.store.store import Store
@@ -272,7 +272,7 @@ def test_what_is_damaged_is_refused_before_anything_is_copied(two: tuple[str, st
     with pytest.raises(CorruptOutput, match=r"truncated: deep/shard-01\.bin"):
         mirrored(source, target, "shards")
     tampered(source, record, "deep/shard-01.bin", bytes([1]) * 100)
-    manifest = Path(source, record.attempt, MANIFEST)
+    manifest = Path(source, record.attempt, RECORD)
     manifest.write_text(manifest.read_text().replace('"sha256": "', '"sha256": "0', 1).replace('",\n"path"', '"', 1))
     with pytest.raises(CorruptOutput, match="damaged"):
         mirrored(source, target, "shards")

@@ -26,10 +26,10 @@ from msgspec.structs import replace
 from marin.errors import CorruptOutput, StoreError, StoreFull
 from marin.store.files import transfer
 from marin.store.files.checksums import SOURCES, cache_folder
-from marin.store.files.manifest import FileEntry, content_digest, parse_manifest
+from marin.store.files.manifest import FileEntry, content_digest, manifest_in, parse_manifest
 from marin.store.files.staging import fetch
 from marin.store.files.walk import FileStamp, file_stamps
-from marin.store.layout import MANIFEST
+from marin.store.layout import MANIFEST, RECORD
 
 SHALLOWEST = 3  # slashes of scheme://bucket/folder
 _in_use: dict[Path, int] = {}  # descriptors of our shared locks, kept until this process ends
@@ -66,7 +66,9 @@ def _manifest(url: str) -> tuple[str, list[FileEntry]]:
     root = url
     while root.count("/") > SHALLOWEST:
         try:
-            listed = parse_manifest(transfer.read(f"{root}/{MANIFEST}"), f"{root}/{MANIFEST}")
+            listed = manifest_in(transfer.read(f"{root}/{RECORD}"), f"{root}/{RECORD}")
+            if listed is None:  # of a store of before
+                listed = parse_manifest(transfer.read(f"{root}/{MANIFEST}"), f"{root}/{MANIFEST}")
         except FileNotFoundError:
             root = root.rsplit("/", 1)[0]
             continue

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from msgspec.structs import asdict
@@ -42,19 +42,40 @@ def content_digest(entries: Iterable[FileEntry]) -> str:
     return hashlib.sha256(json.dumps(described).encode()).hexdigest() if described else ""
 
 
-def manifest_bytes(entries: Iterable[FileEntry]) -> bytes:
-    """Encode a manifest, one file a line."""
+class _Listed(Document, frozen=True, kw_only=True):
+    """The file of an output's record. manifest: None in stores of before, which keep it in a file of its own."""
+
+    manifest: list[FileEntry] | None = None
+
+
+def with_manifest(record: bytes, entries: Iterable[FileEntry]) -> bytes:
+    """Add the manifest to a record, which is one JSON object, as one more key. It has one file a line."""
     described = [{name: value for name, value in asdict(entry).items() if value != ""} for entry in entries]
-    return ("[\n" + ",\n".join(map(json.dumps, described)) + "\n]").encode()
+    return record[:-1] + (',\n"manifest": [\n' + ",\n".join(map(json.dumps, described)) + "\n]}").encode()
+
+
+def manifest_in(content: bytes, where: str) -> list[FileEntry] | None:
+    """Return the manifest in the file of an output's record; None if that has none, as in a store of before.
+
+    Raises CorruptRecord as ``parse_manifest`` does.
+    """
+    return _parsed(lambda: _Listed.parse(content).manifest, where)
 
 
 def parse_manifest(content: bytes, where: str) -> list[FileEntry]:
-    """Parse a manifest. Raises CorruptRecord if it is malformed or a path leaves the output's directory."""
+    """Parse the manifest's own file, in a store of before.
+
+    Raises CorruptRecord if the manifest is malformed, or if a path leaves the output's directory.
+    """
+    return _parsed(lambda: FileEntry.parse_list(content), where)
+
+
+def _parsed[T: list[FileEntry] | None](parse: Callable[[], T], where: str) -> T:
     try:
-        entries = FileEntry.parse_list(content)
+        entries = parse()
     except BadDocument as error:
         raise CorruptRecord(f"{where} is not a readable manifest; `--rebuild` the step, or restore the file") from error
-    for entry in entries:
+    for entry in entries or ():
         if leaves(entry.path):
             raise CorruptRecord(f"{where} lists {entry.path!r}, which is outside the output's directory")
     return entries

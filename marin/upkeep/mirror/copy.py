@@ -146,7 +146,7 @@ class _Copies:
             is_dead = functools.partial(self.watch.is_dead, identity)
             while isinstance(taken := take(self.target.objects, identity, folder, is_dead, after), Held) and not usable:
                 taken.release(f"left out: the copy gets a new folder, with a number of at least {wanted}")
-                after = taken.number - 1  # as in take_new
+                after = taken.number - 1  # as in take_step
             return taken
 
         def waiting(other: Claim) -> None:
