@@ -90,23 +90,25 @@ def undecontaminated(steps: Iterable[ExecutorStep[Any]]) -> Undecontaminated:
     """Return the gaps in decontamination. steps: of an experiment, dependencies first, evaluations included."""
     runs: dict[str, list[str]] = {}
     known: dict[ExecutorStep[Any], bool] = {}
-    read: dict[ExecutorStep[Any], frozenset[ExecutorStep[Any]]] = {}  # by step, the sources trained on before it
+    read: dict[ExecutorStep[Any], frozenset[ExecutorStep[Any]]] = {}  # by step, the sources trained on before, if any
     tested: dict[ExecutorStep[Any], frozenset[ExecutorStep[Any]]] = {}
     every: set[ExecutorStep[Any]] = set()
-    published: dict[ExecutorStep[Any], frozenset[str]] = {}  # by step, the models behind it
+    published: dict[ExecutorStep[Any], frozenset[str]] = {}  # by step, the models behind it, if any
     asked: set[str] = set()
     for step in steps:
-        stages = [cast("Stages[Any]", field) for field in vars(step).values() if isinstance(field, Stages)]
-        drawn = {source for each in stages if step.work() is not None for source in each.sources}
-        every |= drawn
-        for name in sorted({source_name(source) for source in drawn if not _is_clean(source, known)}):
-            runs.setdefault(name, []).append(step.label)
-        read[step] = frozenset(drawn).union(*(read.get(each, ()) for each in step.dependencies))
-        behind = frozenset({step.name}) if step.op in PUBLISHED else frozenset[str]()
-        published[step] = behind.union(*(published.get(each, ()) for each in step.dependencies))
+        if step.work() is not None:
+            stages = [cast("Stages[Any]", field) for field in vars(step).values() if isinstance(field, Stages)]
+            read[step] = drawn = frozenset(source for each in stages for source in each.sources)
+            every |= drawn
+            for name in sorted({source_name(source) for source in drawn if not _is_clean(source, known)}):
+                runs.setdefault(name, []).append(step.label)
+        if step.op in PUBLISHED:
+            published[step] = frozenset({step.name})
+        _inherit(read, step)
+        _inherit(published, step)
         for test in step.evaluated_on():
-            asked |= published[step]
-            tested[test] = tested.get(test, frozenset()) | read[step]
+            asked |= published.get(step, frozenset())
+            tested[test] = tested.get(test, frozenset()) | read.get(step, frozenset())
     missed: dict[str, set[str]] = {}
     for test, sources in tested.items():
         wanted, looked = _items_behind(test), dict[ExecutorStep[Any], bool]()
@@ -115,6 +117,12 @@ def undecontaminated(steps: Iterable[ExecutorStep[Any]]) -> Undecontaminated:
                 missed.setdefault(test.label or test.name, set()).add(source_name(each))
     named = {test: sorted(names) for test, names in sorted(missed.items())}
     return Undecontaminated(dict(sorted(runs.items())), len(every), named, bool(tested), tuple(sorted(asked)))
+
+
+def _inherit[T](found: dict[ExecutorStep[Any], frozenset[T]], step: ExecutorStep[Any]) -> None:
+    """Add to a step what was found for its dependencies."""
+    if found and (above := [found[each] for each in step.dependencies if each in found]):
+        found[step] = found.get(step, frozenset[T]()).union(*above)
 
 
 def _is_clean(

@@ -9,7 +9,7 @@ from marin.store.collector import paused
 from marin.store.earlier import earlier_attempts, earlier_records
 from marin.store.ends import Claim, End, How, parse_claim, parse_end
 from marin.store.layout import CLAIMS, ENDS, OWN, SUPERSEDED, claim_name, end_name, numbered
-from marin.store.record import Record, parse_record
+from marin.store.record import Record, SharedParts, parse_record
 from marin.store.store import Store
 
 DIGITS = 64  # of an identity; the claims of `marin gc` itself have another name
@@ -88,10 +88,11 @@ class Inventory:
 
     def _read_ends(self) -> None:
         """Read the last end of each step, and earlier ones while they tell of no output."""
+        shared = SharedParts()
         left = {identity: list(numbers) for identity, numbers in self._numbers.items()}
         while left:
             names = {end_name(identity, numbers.pop()): identity for identity, numbers in left.items()}
-            for name, content in self.store.packs.read(list(names)).items():
+            for name, content in self.store.packs.read(names):
                 identity = names[name]
                 try:
                     end = self._parsed(name, content)
@@ -99,7 +100,7 @@ class Inventory:
                     self.damage[identity] = str(error)
                     continue
                 if isinstance(end, Record):
-                    self.records[identity] = end
+                    self.records[identity] = shared.of(end)
                 elif end is not None:
                     self.ends.setdefault(identity, end)
                     if end.how is How.COLLECTED:

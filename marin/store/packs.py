@@ -7,7 +7,7 @@ without changing any result, and two drivers that write a pack at once only lose
 from __future__ import annotations
 
 import zlib
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
 
 from marin.errors import CorruptRecord, StoreError
@@ -36,15 +36,18 @@ class Packs:
         self.packs: dict[str, dict[str, str]] = {}  # content by name, by pack
         self.unpacked: dict[str, bytes] = {}
 
-    def read(self, names: Collection[str]) -> dict[str, bytes]:
-        """Return the content of these ends by name. names: as a listing has just given them."""
+    def read(self, names: Collection[str]) -> Iterator[tuple[str, bytes]]:
+        """Yield the name and the content of each of these ends. names: as a listing has just given them."""
         if not self.objects.is_remote:
-            return self.objects.read_many(list(names))
+            for name in names:
+                if (content := self.objects.read(name)) is not None:
+                    yield name, content
+            return
         self._load({_pack_name(name) for name in names})
         found = {name: packed.encode() for name in names if (packed := self.packs[_pack_name(name)].get(name))}
         single = self.objects.read_many([name for name in names if name not in found])
         self.unpacked |= single
-        return found | single
+        yield from (found | single).items()
 
     def pack(self, made: Collection[str] = ()) -> None:
         """Add the ends that were read one by one to the packs, if they are enough. Ignores a store's refusal.
@@ -54,7 +57,7 @@ class Packs:
         """
         if self.objects.is_remote and len(made) >= self.worth:
             wanted = set(made)
-            self.read([f"{ENDS}/{name}" for name in self.objects.list(ENDS) if numbered(name)[0] in wanted])
+            list(self.read([f"{ENDS}/{name}" for name in self.objects.list(ENDS) if numbered(name)[0] in wanted]))
         if len(self.unpacked) < self.worth:
             return
         by_pack: dict[str, dict[str, str]] = {}
