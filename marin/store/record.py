@@ -234,16 +234,21 @@ class SharedParts:
 
     def of(self, record: Record) -> Record:
         """Return the record, with parts of those before. It stays equal to what it was."""
-        self._texts_of(record, "op", "kind", "code")
+        self._texts_of(record, "identity", "op", "kind", "code", "root")
         self._texts_of(record.provenance, "who", "host", "experiment", "git", "scale")
         for read in record.inputs:
             self._texts_of(read, "name", "identity", "root")
         if self._last is not None:
-            for name in ("packages", "observed"):
-                if (part := getattr(self._last, name)) == getattr(record, name):
-                    force_setattr(record, name, part)
+            self._like_last(self._last, record, "facts", "outside", "packages", "mirrored", "observed")
+            self._like_last(self._last.provenance, record.provenance, "changes", "notes")
         self._last = record
         return record
+
+    @staticmethod
+    def _like_last(last: Document, part: Document, *names: str) -> None:
+        for name in names:
+            if (known := getattr(last, name)) == getattr(part, name):
+                force_setattr(part, name, known)
 
     def _texts_of(self, part: Document, *names: str) -> None:
         for name in names:

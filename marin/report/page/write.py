@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
@@ -53,10 +54,12 @@ def _seal(run: Run, scale: Scale) -> str:
     a step ran in this run or an earlier one.
     """
     experiment = run.plan.experiment
-    parts = [str(PAGE_VERSION), code_digest(run), experiment.question or "", experiment.issue_url, scale.value]
-    parts += [run.plan.store.prefix, *(f"{name} {step.identity}" for name, step in experiment.results.items())]
-    parts += [line for result in run.results.values() for line in _parts_of(run, result)]
-    digest = hashlib.sha256("\0".join(parts).encode(errors="backslashreplace"))
+    about = [str(PAGE_VERSION), code_digest(run), experiment.question or "", experiment.issue_url, scale.value]
+    about += [run.plan.store.prefix, *(f"{name} {step.identity}" for name, step in experiment.results.items())]
+    shown_of_steps = chain.from_iterable(_parts_of(run, result) for result in run.results.values())
+    digest = hashlib.sha256()
+    for part in chain(about, shown_of_steps):
+        digest.update(f"{part}\0".encode(errors="backslashreplace"))
     return digest.hexdigest()[:32]
 
 
