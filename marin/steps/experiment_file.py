@@ -20,7 +20,7 @@ from typing import cast
 
 from marin.errors import ExperimentError, MarinError, missing_dependency
 from marin.steps.experiment import MARIN, Experiment
-from marin.steps.our_packages import BESIDE, RENAMED, must_be_found
+from marin.steps.our_packages import BESIDE, must_be_found
 from marin.steps.scale import Scale
 
 _OURS = Path(__file__).parents[2] / "experiments"
@@ -146,40 +146,27 @@ def explained(source: Path) -> Generator[None]:
         if (missing := missing_dependency(error, _relative(str(source)))) is not None:
             raise missing from error
         places = _places(error, source, _is_written_here) or f"  in {_relative(str(source))}"
-        raise ExperimentError(f"{_described(error, source)}\n{places}") from error
+        raise ExperimentError(f"{_described(error)}\n{places}") from error
 
 
-def _described(error: Exception, source: Path) -> str:
+def _described(error: Exception) -> str:
     """Return ``Type: message`` of an error in an experiment file, with a similar name if there is one."""
     if isinstance(error, ModuleNotFoundError) and error.name:
-        return f"ModuleNotFoundError: {error}{_module_hint(error.name, source)}"
+        return f"ModuleNotFoundError: {error}{_near_module(error.name)}"
     if isinstance(error, ImportError) and error.name and error.name_from:
         near = difflib.get_close_matches(error.name_from, dir(sys.modules.get(error.name)), n=1)
         return f"ImportError: {error}{f'; did you mean {near[0]}?' if near else ''}"
-    if isinstance(error, (AttributeError, NameError)):  # Python itself suggests names for these
-        return "".join(traceback.TracebackException.from_exception(error).format_exception_only()).strip()
-    return f"{type(error).__name__}: {error}"
+    # Python itself suggests names of variables and attributes.
+    return "".join(traceback.TracebackException.from_exception(error).format_exception_only()).strip()
 
 
-def _module_hint(name: str, source: Path) -> str:
-    parts = name.split(".")
-    searched = {Path(entry or ".").resolve() for entry in sys.path}
-    for folder in source.resolve().parents[:3]:
-        if folder not in searched and ((folder / parts[0]).is_dir() or (folder / f"{parts[0]}.py").is_file()):
-            return (
-                f"; it lies in {folder}, where Python does not look: move {source.name} there, or set PYTHONPATH to it"
-            )
-    if parts[0] in RENAMED:
-        return f"; it is called {RENAMED[parts[0]]} now"
-    if "datasets" in parts:
-        return "; did you mean operators.datasets?"
-    parent, _, last = name.rpartition(".")
-    path = getattr(sys.modules.get(parent), "__path__", None)
-    if path is None:  # the top-level package is not found
-        near = ".".join([*difflib.get_close_matches(parts[0], ("marin", *BESIDE), n=1), *parts[1:]])
-        return f"; did you mean {near}?" if near.split(".")[0] in ("marin", *BESIDE) else ""
-    near = difflib.get_close_matches(last, [found.name for found in pkgutil.iter_modules(path)], n=1)
-    return f"; did you mean {parent}.{near[0]}?" if near else ""
+def _near_module(name: str) -> str:
+    """Return "; did you mean operators.filter?" for a module that is not found, or ""."""
+    package, _, last = name.rpartition(".")
+    inside = getattr(sys.modules.get(package), "__path__", ())
+    known = [found.name for found in pkgutil.iter_modules(inside)] if package else ["marin", *BESIDE]
+    near = difflib.get_close_matches(last, known, n=1)
+    return f"; did you mean {'.'.join(filter(None, (package, *near)))}?" if near else ""
 
 
 def _places(error: BaseException, source: Path, counts: Callable[[str], bool]) -> str:
