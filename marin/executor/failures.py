@@ -1,7 +1,4 @@
-"""Show an exception to people: one line that names a place in the project's code, and the whole traceback.
-
-An ItemError carries an exception from a Ray worker to the step. There the exception has a RemoteTraceback as its cause.
-"""
+"""Show an exception to people: one line that names a place in the project's code, and the whole traceback."""
 
 from __future__ import annotations
 
@@ -15,12 +12,15 @@ from marin.errors import MarinError, StepFailed
 from marin.fingerprint.origin import is_engine
 
 
-class RemoteTraceback(Exception):
-    """The traceback from another process, printed with the exception that it causes. place: where it was raised."""
+class RemoteError(Exception):
+    """Carries an exception out of a Ray worker, and is its cause from then on: it prints the worker's traceback.
 
-    def __init__(self, text: str, place: str) -> None:
-        super().__init__(text, place)
-        self.text, self.place = text, place
+    error: the exception; a StepFailed with its text if it cannot be pickled. place: where it was raised.
+    """
+
+    def __init__(self, error: BaseException, place: str, text: str) -> None:
+        super().__init__(error, place, text)
+        self.error, self.place, self.text = error, place, text
 
     def __str__(self) -> str:
         return f"in another process:\n{self.text.rstrip()}"
@@ -43,7 +43,7 @@ def details(error: BaseException) -> str:
 
 def place_of(error: BaseException) -> str:
     """Return file and line of the project's code that raised the error, or that called the code that raised it."""
-    if isinstance(error.__cause__, RemoteTraceback):
+    if isinstance(error.__cause__, RemoteError):
         return error.__cause__.place
     installed = tuple(sysconfig.get_path(name) + os.sep for name in ("stdlib", "purelib", "platlib"))
     frames = list(traceback.walk_tb(error.__traceback__))
@@ -59,33 +59,15 @@ def place_of(error: BaseException) -> str:
     return f"{os.path.basename(frame.f_code.co_filename)}:{number}"
 
 
-class ItemError(Exception):
-    """Carries an exception between processes. content: the pickled exception; b"" if it cannot be pickled."""
-
-    def __init__(self, content: bytes, said: str, place: str, text: str) -> None:
-        super().__init__(content, said, place, text)
-        self.content, self.said, self.place, self.text = content, said, place, text
-
-    def original(self) -> BaseException:
-        """Return the exception, with the remote traceback as its cause; a StepFailed with its text if it is lost."""
-        try:
-            error = pickle.loads(self.content)
-        except Exception:  # it is b"", or a class that only the worker knows
-            error = StepFailed(f"{self.said} (in {self.place})")
-        error.__cause__ = RemoteTraceback(self.text, self.place)
-        return error
-
-
-def portable(error: Exception) -> ItemError:
-    said = f"{type(error).__name__}: {error}"
+def portable(error: Exception) -> RemoteError:
     try:
-        content = pickle.dumps(error)
-        copy = pickle.loads(content)
-        if type(copy) is not type(error) or str(copy) != str(error):
-            content = b""
+        copy = pickle.loads(pickle.dumps(error))
+        is_whole = type(copy) is type(error) and str(copy) == str(error)
     except Exception:
-        content = b""
-    return ItemError(content, said, place_of(error), details(error))
+        is_whole = False
+    place = place_of(error)
+    sent = error if is_whole else StepFailed(f"{type(error).__name__}: {error} (in {place})")
+    return RemoteError(sent, place, details(error))
 
 
 def explained(error: Exception) -> BaseException:
@@ -94,8 +76,9 @@ def explained(error: Exception) -> BaseException:
 
     if isinstance(error, RayTaskError):
         cause: Any = getattr(error, "cause")
-        if isinstance(cause, ItemError):
-            return cause.original()
+        if isinstance(cause, RemoteError):
+            cause.error.__cause__ = cause
+            return cause.error
         return StepFailed(f"an item of map() could not be sent between processes: {type(cause).__name__}: {cause}")
     if isinstance(error, OutOfMemoryError):
         return StepFailed(
