@@ -41,6 +41,7 @@ _PROGRAM = (
 )
 AHEAD = 3  # jobs queued at the child, so that the child need not wait
 QUIET_SECONDS = 0.2  # after which an incomplete line of output is shown
+_END = b""  # follows the last job
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 LEAVE_SECONDS = 5.0  # for an idle child's libraries to end
 
@@ -113,8 +114,8 @@ class _Child:
             assert pipe is not None
             os.set_blocking(pipe.fileno(), False)
             self._said[pipe.fileno()] = _Said(CleanStream(stream))
-        self._to_send = SimpleQueue[object]()
-        self._to_send.put((sys.argv, parcels))
+        self._to_send = SimpleQueue[bytes]()
+        self._to_send.put(pickle.dumps((sys.argv, parcels)))
         # A thread of its own: a child that prints much takes no job until somebody reads its output.
         self._feeder = threading.Thread(target=self._feed, name="marin-jobs", daemon=True)
         self._feeder.start()
@@ -124,9 +125,9 @@ class _Child:
 
     def _feed(self) -> None:
         with suppress(OSError):  # the child is gone; ``outcome`` reports that
-            sent = self
-            while sent is not None:
-                self._jobs.send_bytes(pickle.dumps(sent := self._to_send.get()))
+            while content := self._to_send.get():
+                self._jobs.send_bytes(content)
+            self._jobs.send_bytes(_END)
 
     def outcome(self, seconds: float) -> Outcome | None:
         """Return the outcome of the child's job, or None if the job does not end within this time."""
@@ -145,7 +146,7 @@ class _Child:
         """End the child. at_work: let it give back its attempt first, however long that takes."""
         if at_work:
             self.process.send_signal(SIGNALS.number)  # a terminal has sent it too; the child heeds only the first
-        self._to_send.put(None)
+        self._to_send.put(_END)
         until = time.monotonic() + LEAVE_SECONDS
         while self.process.poll() is None and (at_work or time.monotonic() < until):
             if self._listen(QUIET_SECONDS):
@@ -157,7 +158,7 @@ class _Child:
     def _close(self) -> None:
         """Release the resources of a child that has ended."""
         self._listen(0.0)
-        self._to_send.put(None)
+        self._to_send.put(_END)
         self._feeder.join()
         self._jobs.close()
         for pipe in (self.process.stdout, self.process.stderr):
@@ -212,8 +213,8 @@ def serve(number: int, parent: int) -> None:
         sys.argv[:], parcels = pickle.loads(jobs.recv_bytes())
         unpacked = Unpacked(parcels)
         # Not ``jobs.recv``: marin would observe each class that the standard library unpickles.
-        while (job := pickle.loads(jobs.recv_bytes())) is not None:
-            jobs.send_bytes(pickle.dumps(_outcome(job, unpacked)))
+        while content := jobs.recv_bytes():
+            jobs.send_bytes(pickle.dumps(_outcome(content, unpacked)))
 
 
 def _die_with(parent: int) -> None:
@@ -224,9 +225,9 @@ def _die_with(parent: int) -> None:
         os._exit(1)
 
 
-def _outcome(job: Job, unpacked: Unpacked) -> Outcome:
+def _outcome(content: bytes, unpacked: Unpacked) -> Outcome:
     try:
-        job = unpacked.job(job)
+        job = unpacked.job(content)
     except Exception as error:
         line = f"the process that runs steps could not load this step: {type(error).__name__}: {error}"
         return Outcome(ending=Ending.FAILED, error=line)

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import signal
 import threading
@@ -89,7 +90,7 @@ class RayBackend:
 
         parcels = ray.put(packed(steps))
 
-        def run(job: Job, gang: Gang | None) -> Outcome:
+        def run(job: bytes, gang: Gang | None) -> Outcome:
             return run_attempt(job, parcels, gang)
 
         self.tasks = {False: ray.remote(max_retries=0)(run), True: ray.remote(max_retries=0, max_calls=1)(run)}
@@ -224,20 +225,20 @@ def _claims(jobs: Sequence[Job]) -> dict[str, Claim]:
     return read_claims(open_store(jobs[0].prefix).objects, {job.step.identity: job.after for job in jobs})
 
 
-_unpacked: dict[Any, Unpacked] = {}  # one entry: a worker belongs to one driver
-
-
-def run_attempt(job: Job, parcels: Any, gang: Gang | None = None) -> Outcome:
-    """Run an attempt in a worker. parcels: reference to the driver's steps. gang: the hosts reserved for it."""
+@functools.lru_cache(maxsize=1)  # a worker belongs to one driver
+def _unpacked(parcels: Any) -> Unpacked:
     import ray
 
+    return Unpacked(ray.get(parcels))
+
+
+def run_attempt(job: bytes, parcels: Any, gang: Gang | None = None) -> Outcome:
+    """Run an attempt in a worker. parcels: reference to the driver's steps. gang: the hosts reserved for it."""
     remember_start()
     log_as_asked()
-    if parcels not in _unpacked:
-        _unpacked[parcels] = Unpacked(ray.get(parcels))
     try:
         with SIGNALS.heard_by_worker():
-            return attempt(_unpacked[parcels].job(job), map_on_ray, captured, hosts=gang)
+            return attempt(_unpacked(parcels).job(job), map_on_ray, captured, hosts=gang)
     except KeyboardInterrupt:
         if not SIGNALS.terminated:
             raise

@@ -41,7 +41,7 @@ def must_ship(steps: Iterable[ExecutorStep[Any]]) -> None:
 def _travel(value: object, step: ExecutorStep[Any], pickler: type[pickle.Pickler] = pickle.Pickler) -> None:
     """Pickle and unpickle a value, leaving out other steps. Raises the error that keeps it from travelling."""
     content, held = dump(value, step, pickler)
-    load(content, {each.identity: each for each in held})
+    load(content, {each.identity: each for each in held}.__getitem__)
 
 
 def _explain(step: ExecutorStep[Any], error: Exception) -> None:

@@ -8,12 +8,11 @@ each. A chain of thousands of steps is also deeper than pickle can go.
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import io
 import pickle
-from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple, cast
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
 
 from marin.executor.job import Job
 from marin.steps.step import ExecutorStep
@@ -27,13 +26,6 @@ class Parcel(NamedTuple):
 
 
 type Parcels = dict[str, Parcel]  # by identity
-
-
-@dataclasses.dataclass(frozen=True)
-class Addressed:
-    """Stands for a step in a job."""
-
-    identity: str
 
 
 def packed(steps: Iterable[ExecutorStep[Any]]) -> Parcels:
@@ -50,10 +42,9 @@ def packed(steps: Iterable[ExecutorStep[Any]]) -> Parcels:
     return found
 
 
-def addressed(job: Job) -> Job:
-    """Return the job with identities in place of its steps."""
-    milestones = {number: addressed(held) for number, held in job.milestones.items()}
-    return dataclasses.replace(job, step=cast(Any, Addressed(job.step.identity)), milestones=milestones)
+def addressed(job: Job) -> bytes:
+    """Return the pickle of a job, with identities in place of its steps."""
+    return dump(job)[0]
 
 
 class Unpacked:
@@ -63,10 +54,9 @@ class Unpacked:
         self.parcels = parcels
         self.steps: dict[str, ExecutorStep[Any]] = {}
 
-    def job(self, job: Job) -> Job:
-        """Return the job with its steps."""
-        milestones = {number: self.job(held) for number, held in job.milestones.items()}
-        return dataclasses.replace(job, step=self.step(cast(Any, job.step).identity), milestones=milestones)
+    def job(self, content: bytes) -> Job:
+        """Return the job, with its steps, from ``addressed``."""
+        return load(content, self.step)
 
     def step(self, identity: str) -> ExecutorStep[Any]:
         pending = [identity]
@@ -77,23 +67,16 @@ class Unpacked:
                 pending += missing
                 continue
             if now not in self.steps:
-                self.steps[now] = load(self.parcels[now].content, self.steps)
+                self.steps[now] = load(self.parcels[now].content, self.steps.__getitem__)
             pending.pop()
         return self.steps[identity]
 
 
-def load(content: bytes, steps: Mapping[str, ExecutorStep[Any]]) -> Any:
-    """Return what was dumped. steps: the steps that it holds, by identity."""
-    unpickler = _Unpickler(io.BytesIO(content))
-    unpickler.steps = steps
+def load(content: bytes, step: Callable[[str], ExecutorStep[Any]]) -> Any:
+    """Return what was dumped. step: returns a step by its identity."""
+    unpickler = pickle.Unpickler(io.BytesIO(content))
+    setattr(unpickler, "persistent_load", step)
     return unpickler.load()
-
-
-class _Unpickler(pickle.Unpickler):
-    steps: Mapping[str, ExecutorStep[Any]]
-
-    def persistent_load(self, pid: Any) -> Any:
-        return self.steps[pid]
 
 
 def _pack(step: ExecutorStep[Any]) -> tuple[Parcel, list[ExecutorStep[Any]]]:
@@ -109,9 +92,9 @@ def _pack(step: ExecutorStep[Any]) -> tuple[Parcel, list[ExecutorStep[Any]]]:
 
 
 def dump(
-    value: object, step: ExecutorStep[Any], pickler: type[pickle.Pickler] = pickle.Pickler
+    value: object, step: ExecutorStep[Any] | None = None, pickler: type[pickle.Pickler] = pickle.Pickler
 ) -> tuple[bytes, list[ExecutorStep[Any]]]:
-    """Pickle a step, or a value of its fields, with identities in place of other steps. Return these steps too."""
+    """Pickle a value with identities in place of all steps but ``step``. Return the steps that it holds, too."""
     content = io.BytesIO()
     packer = _packer(pickler)(content, pickle.HIGHEST_PROTOCOL)
     packer.step, packer.held = step, []
@@ -124,7 +107,7 @@ def _packer(pickler: type[pickle.Pickler]) -> Any:
     """Return a pickler that puts identities in place of all steps but its own. It collects these steps in ``held``."""
 
     class Packer(pickler):
-        step: ExecutorStep[Any]
+        step: ExecutorStep[Any] | None
         held: list[ExecutorStep[Any]]
 
         def persistent_id(self, obj: Any) -> str | None:
