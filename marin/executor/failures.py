@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 import pickle
-import sysconfig
 import traceback
 from typing import Any
 
 from marin.errors import MarinError, StepFailed
-from marin.fingerprint.origin import is_engine
+from marin.fingerprint.origin import Origin, origin_of
 
 
 class RemoteError(Exception):
@@ -45,18 +44,12 @@ def place_of(error: BaseException) -> str:
     """Return file and line of the project's code that raised the error, or that called the code that raised it."""
     if isinstance(error.__cause__, RemoteError):
         return error.__cause__.place
-    installed = tuple(sysconfig.get_path(name) + os.sep for name in ("stdlib", "purelib", "platlib"))
-    frames = list(traceback.walk_tb(error.__traceback__))
-    own = [
-        (frame, number)
-        for frame, number in frames
-        if not frame.f_code.co_filename.startswith((*installed, "<"))
-        and not is_engine(frame.f_globals.get("__name__", ""))
-    ]
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [frame for frame in frames if origin_of(frame.filename) is Origin.PROJECT]
     if not frames:
         return "unknown place"
-    frame, number = (own or frames)[-1]
-    return f"{os.path.basename(frame.f_code.co_filename)}:{number}"
+    frame = (own or frames)[-1]
+    return f"{os.path.basename(frame.filename)}:{frame.lineno}"
 
 
 def portable(error: Exception) -> RemoteError:
