@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -52,13 +53,7 @@ class Gang:
         import ray
 
         hosts = self._hosts()
-        here = current()
-        scope = here.scope if here is not None else Scope()
-
-        def call(host: Host) -> Observation:
-            return _follow(follow, host, scope)
-
-        task = ray.remote(max_retries=0, max_calls=1)(call)
+        task = ray.remote(max_retries=0, max_calls=1)(observed(functools.partial(_follow, follow)))
         others = {
             task.options(
                 **self.options, name=f"{self.name} {host}", scheduling_strategy=self.places[host.number]
@@ -76,8 +71,8 @@ class Gang:
             watch.end()
         if watch.failures:
             raise watch.cause(None, hosts[0])
-        for seen in watch.seen:
-            if here is not None:
+        if (here := current()) is not None:
+            for seen in watch.seen:
                 here.join(seen)
         return result
 
@@ -102,19 +97,31 @@ class Gang:
         return get_tpu_coordinator_env_vars(self.address, self.accelerator.slices, at)
 
 
-def _follow(follow: Callable[[Host], object], host: Host, scope: Scope) -> Observation:
+def observed[T, R](work: Callable[[T], R]) -> Callable[[T], tuple[R, Observation]]:
+    """Return work as a task for a worker: it returns its reads too, and raises errors that the step can understand."""
+    here = current()
+    scope = here.scope if here is not None else Scope()
+
+    def call(given: T) -> tuple[R, Observation]:
+        try:
+            with observing(scope, keeps=executed().keeps) as seen:
+                return work(given), seen
+        except Exception as error:
+            raise portable(error) from None
+
+    return call
+
+
+def _follow(follow: Callable[[Host], object], host: Host) -> None:
     """Run the follower's part, in the task on another host."""
     log_as_asked()
     try:
-        with SIGNALS.heard_by_worker(), observing(scope, keeps=executed().keeps) as seen:
+        with SIGNALS.heard_by_worker():
             follow(host)
-    except Exception as error:
-        raise portable(error) from None
     except KeyboardInterrupt:
         if not SIGNALS.terminated:
             raise
-        raise portable(Preempted("preempted: it was told to end (SIGTERM)")) from None
-    return seen
+        raise Preempted("preempted: it was told to end (SIGTERM)") from None
 
 
 class _Watch:
@@ -187,7 +194,7 @@ class _Watch:
 
         host = self._running.pop(reference)
         try:
-            self.seen.append(ray.get(reference))
+            self.seen.append(ray.get(reference)[1])
         except RayTaskError as error:
             self.failures[host] = explained(error)
         except NodeDiedError as error:

@@ -18,21 +18,19 @@ from marin.errors import MarinError
 from marin.executor.attempt import attempt
 from marin.executor.backends.backend import Watcher
 from marin.executor.backends.cluster import Cluster, join, named_cluster, start_private
-from marin.executor.backends.gang import Gang
+from marin.executor.backends.gang import Gang, observed
 from marin.executor.backends.inline import map_here
 from marin.executor.backends.requests import must_be_had, on_each_host, task_options, wants
 from marin.executor.backends.reservation import Reservation
 from marin.executor.backends.step_pickles import Unpacked, addressed, packed
 from marin.executor.context import Told
-from marin.executor.failures import explained, first_line, portable
+from marin.executor.failures import explained, first_line
 from marin.executor.job import Ending, Job, Outcome
 from marin.executor.log_capture import captured
 from marin.executor.signals import SIGNALS
 from marin.executor.verbosity import log_as_asked
-from marin.fingerprint.observation.listening import current, observing
-from marin.fingerprint.observation.observation import Observation, Scope
+from marin.fingerprint.observation.listening import current
 from marin.fingerprint.observation.start import remember_start
-from marin.fingerprint.of_step import executed
 from marin.steps.step import ExecutorStep
 from marin.store.ends import Claim, look_seconds, read_claims
 from marin.store.store import open_store
@@ -254,17 +252,7 @@ def map_on_ray(work: Callable[[Any], Any], items: Sequence[Any], told: Told) -> 
     from ray.exceptions import RayError
 
     here = current()
-    scope = here.scope if here is not None else Scope()
-
-    def call(item: Any) -> tuple[Any, Observation]:
-        try:
-            with observing(scope, keeps=executed().keeps) as seen:
-                result = work(item)
-        except Exception as error:
-            raise portable(error) from None
-        return result, seen
-
-    task = ray.remote(max_retries=MAP_RETRIES)(call)
+    task = ray.remote(max_retries=MAP_RETRIES)(observed(work))
     places: dict[Any, int] = {}
     found: dict[int, Any] = {}
     try:
