@@ -226,19 +226,15 @@ class Scheduler:
             result.reason = "an input has other bytes than before"
         if not self.started:
             self.started = True
-            self.backend.start([each for each in self.todo if self._is_open(each)], self)
+            self.backend.start([each for each in self.todo if self._is_open(each)], self._hear)
         logger.debug("%s is sent to %s", step.name, type(self.backend).__name__)
         self.backend.submit(job)
 
-    def queued(self, job: Job, wants: str) -> None:
+    def _hear(self, job: Job, wants: str) -> None:
+        """Note that a job waits for resources, or that an attempt has started if it wants nothing more."""
         result = self.run.results[job.step]
-        result.status, result.wants = Status.WAITING, wants
-        self.listener(Event.QUEUED, result)
-
-    def began(self, job: Job) -> None:
-        result = self.run.results[job.step]
-        result.status, result.wants = Status.RUNNING, ""
-        self.listener(Event.STARTED, result)
+        result.status, result.wants = Status.WAITING if wants else Status.RUNNING, wants
+        self.listener(Event.QUEUED if wants else Event.STARTED, result)
 
     def _is_shared(self, job: Job) -> bool:
         """Settle a step that an output of the same action can serve, or wait for the driver that holds it."""
@@ -344,7 +340,7 @@ class Scheduler:
         if self.meter is not None:
             self.meter.end(job, outcome)
         if outcome.log and result.wants:
-            self.began(job)  # it ended before anybody saw it begin
+            self._hear(job, "")  # it ended before anybody saw it begin
         result.wants = ""
         if outcome.ending is Ending.HELD:
             return self._wait_for_holder(job.step, outcome.held_by)
@@ -382,5 +378,4 @@ class Scheduler:
                 self.ready.append(dependent)
         self.listener(Event.ENDED, result)
         if status is Status.FAILED and not self.keep_going:
-            left, results = filter(self._is_open, self.todo), self.plan.experiment.results.values()
-            self.useless |= dict.fromkeys(useless([step], left, self.dependents, results), step)
+            self.useless |= dict.fromkeys(filter(self._is_open, useless(self.plan, self.todo, step)), step)

@@ -2,32 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Container
 from typing import Any
 
+from marin.plan.plan import Plan
 from marin.steps.step import ExecutorStep
 
-type Step = ExecutorStep[Any]
 
-
-def useless(
-    failed: Iterable[Step], todo: Iterable[Step], dependents: Mapping[Step, Sequence[Step]], results: Iterable[Step]
-) -> set[Step]:
-    """Return the steps of ``todo`` that only lead to steps that cannot be made, because they need a failed one.
-
-    dependents: the steps of ``todo`` that read a step.
-    """
-    todo = set(todo)
-    broken = _below(failed, lambda step: dependents.get(step, ()))
-    needed = _below((step for step in results if step not in broken), lambda step: step.dependencies)
-    return todo - broken - needed
-
-
-def _below(roots: Iterable[Step], following: Callable[[Step], Iterable[Step]]) -> set[Step]:
-    found, queue = set[Step](), list(roots)
-    while queue:
-        step = queue.pop()
-        if step not in found:
-            found.add(step)
-            queue.extend(following(step))
-    return found
+def useless(plan: Plan, todo: Container[ExecutorStep[Any]], failed: ExecutorStep[Any]) -> list[ExecutorStep[Any]]:
+    """Return the steps that only lead to steps of ``todo`` that cannot be made, because they need the failed one."""
+    steps = [decision.step for decision in plan.decisions]  # dependencies first
+    broken = {failed}
+    for step in steps:
+        if step in todo and not broken.isdisjoint(step.dependencies):
+            broken.add(step)
+    needed = {step for step in plan.experiment.results.values() if step not in broken}
+    for step in reversed(steps):
+        if step in needed:
+            needed.update(step.dependencies)
+    return [step for step in steps if step not in needed and step not in broken]

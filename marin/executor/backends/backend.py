@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import StrEnum
 from typing import Any, Protocol
 
@@ -14,16 +15,9 @@ class BackendName(StrEnum):
     INLINE = "inline"
 
 
-class Watcher(Protocol):
-    """A listener for the progress of jobs."""
-
-    def queued(self, job: Job, wants: str) -> None:
-        """The job waits for a worker. wants: resources that it waits for (``2 CPU``)."""
-        ...
-
-    def began(self, job: Job) -> None:
-        """An attempt at the job has started. An attempt may end before anybody sees that it started."""
-        ...
+# Hears that a job waits for a worker, with the resources that it waits for ("2 CPU"), and with "" that an attempt at it
+# has started. An attempt may end before anybody sees that it started.
+type Watcher = Callable[[Job, str], None]
 
 
 class Backend(Protocol):

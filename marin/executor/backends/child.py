@@ -59,7 +59,7 @@ class ChildBackend:
 
     def start(self, steps: list[ExecutorStep[Any]], watcher: Watcher) -> None:
         must_need_no_chips(steps)
-        self.watcher, self.parcels = watcher, packed(steps)
+        self.watch, self.parcels = watcher, packed(steps)
 
     def submit(self, job: Job) -> None:
         self.queue.append(job)
@@ -78,7 +78,7 @@ class ChildBackend:
             self.sent.clear()
             self.child = None
         elif self.sent:
-            self.watcher.began(self.sent[0])
+            self.watch(self.sent[0], "")
         return [(ended, outcome)]
 
     def stop(self) -> None:
@@ -94,7 +94,7 @@ class ChildBackend:
             self.child.send(job := self.queue.popleft())
             self.sent.append(job)
             if len(self.sent) == 1:
-                self.watcher.began(job)
+                self.watch(job, "")
 
 
 class _Child:

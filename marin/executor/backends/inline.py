@@ -24,7 +24,7 @@ class InlineBackend:
 
     def start(self, steps: list[ExecutorStep[Any]], watcher: Watcher) -> None:
         must_need_no_chips(steps)
-        self.watcher = watcher
+        self.watch = watcher
 
     def submit(self, job: Job) -> None:
         self.queue.append(job)
@@ -34,7 +34,7 @@ class InlineBackend:
             time.sleep(seconds)
             return []
         job = self.queue.popleft()
-        self.watcher.began(job)
+        self.watch(job, "")
         with clean_output():
             return [(job, attempt(job, map_here))]
 

@@ -68,7 +68,7 @@ class RayBackend:
         self.tasks: dict[bool, Any] = {}  # by isolated; exported to the cluster once
 
     def start(self, steps: list[ExecutorStep[Any]], watcher: Watcher) -> None:
-        self.watcher = watcher
+        self.watch = watcher
         # Ray warns about (and by default will change) how CPU tasks see accelerators; marin sets nothing itself.
         os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
         # Ray prints pages about dead workers and nodes. marin prints one line instead; Ray's logs keep its texts.
@@ -94,7 +94,7 @@ class RayBackend:
         self.tasks = {False: ray.remote(max_retries=0)(run), True: ray.remote(max_retries=0, max_calls=1)(run)}
 
     def submit(self, job: Job) -> None:
-        self.watcher.queued(job, wants(job.step.resources))
+        self.watch(job, wants(job.step.resources))
         if job.step.resources.accelerators:
             self.reservations.append(Reservation(job))
         else:
@@ -172,7 +172,7 @@ class RayBackend:
         for job in looked_at:
             claim = claims.get(job.step.identity)
             if claim is not None and not job.is_dead(claim):
-                self.watcher.began(job)
+                self.watch(job, "")
             else:
                 self.queue.append(job)
 
