@@ -13,6 +13,7 @@ import functools
 import hashlib
 import math
 import operator
+import os
 import re
 import struct
 import sys
@@ -20,6 +21,7 @@ import sysconfig
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
+from pathlib import Path
 from typing import Any, cast
 
 from marin.errors import UnencodableValue
@@ -298,13 +300,14 @@ def name_of(key: object) -> str:
 def _is_plain_class(kind: type) -> bool:
     """Return whether a class and its bases belong to somebody's project (no kind of number, text or container)."""
     bases = [each for each in kind.__mro__[1:] if each is not object and each.__module__ not in ("abc", "typing")]
-    return all(map(_is_written_here, (kind, *bases)))
+    modules = (sys.modules.get(each.__module__) for each in (kind, *bases))
+    return all(is_written_here(str(getattr(module, "__file__", None))) for module in modules)
 
 
-def _is_written_here(kind: type) -> bool:
-    """Return whether a class is neither Python's nor an installed package's."""
-    file = str(getattr(sys.modules.get(kind.__module__), "__file__", None) or "")
-    return bool(file) and not any(file.startswith(folder) for folder in sysconfig.get_paths().values())
+def is_written_here(filename: str) -> bool:
+    """Return whether a file is the project's: not of this package, Python's, a package's or generated."""
+    installed = (str(Path(__file__).parent), sys.prefix, *sysconfig.get_paths().values())
+    return os.path.isabs(filename) and not any(filename.startswith(folder + os.sep) for folder in installed)
 
 
 def _describe(value: object) -> str:

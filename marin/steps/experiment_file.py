@@ -10,7 +10,6 @@ import pkgutil
 import re
 import subprocess
 import sys
-import sysconfig
 import traceback
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
@@ -19,6 +18,7 @@ from types import ModuleType
 from typing import cast
 
 from marin.errors import ExperimentError, MarinError, missing_dependency
+from marin.steps.encoding import is_written_here
 from marin.steps.experiment import MARIN, Experiment
 from marin.steps.our_packages import BESIDE, must_be_found
 from marin.steps.scale import Scale
@@ -145,7 +145,7 @@ def explained(source: Path) -> Generator[None]:
     except Exception as error:
         if (missing := missing_dependency(error, _relative(str(source)))) is not None:
             raise missing from error
-        places = _places(error, source, _is_written_here) or f"  in {_relative(str(source))}"
+        places = _places(error, source, is_written_here) or f"  in {_relative(str(source))}"
         raise ExperimentError(f"{_described(error)}\n{places}") from error
 
 
@@ -177,12 +177,6 @@ def _places(error: BaseException, source: Path, counts: Callable[[str], bool]) -
     if own and frames[-1].filename != str(source):
         lines.append(f"  called at {_place(own[-1])}")
     return "\n".join(lines)
-
-
-def _is_written_here(filename: str) -> bool:
-    """Return whether a file is the project's: not the engine's, Python's, a package's or generated."""
-    installed = (str(Path(__file__).parent), sys.prefix, *sysconfig.get_paths().values())
-    return os.path.isabs(filename) and not any(filename.startswith(folder + os.sep) for folder in installed)
 
 
 def _place(frame: traceback.FrameSummary) -> str:
