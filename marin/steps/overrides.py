@@ -75,23 +75,17 @@ def _parsed(experiment: Experiment, setting: str) -> Change:
     where, equals, typed = setting.partition("=")
     if not equals or "." not in where:
         raise BadField(f"--set {setting}: wanted STEP.FIELD=VALUE, such as mantis.optimizer.peak_lr=1e-4")
-    found: dict[str, list[ExecutorStep[Any]]] = {}
-    for step in experiment.steps():
-        for name in {step.label, step.name} - {""}:
-            found.setdefault(name, []).append(step)
-    # A label may hold a point itself: the longest one that fits is meant.
-    fitting = [name for name in found if where.startswith(f"{name}.")]
+    known = [(name, step) for step in experiment.steps() for name in {step.label, step.name} - {""}]
+    fitting = [(name, step) for name, step in known if where.startswith(f"{name}.")]
     if not fitting:
-        raise BadField(f"--set {setting}: no step has that label{_or_rather(where.partition('.')[0], found)}")
-    name = max(fitting, key=len)
-    path = tuple(where.removeprefix(f"{name}.").split("."))
-    steps = [step for step in found[name] if path[0] in fields_of(step)]
-    if not steps:
-        fields = {field for step in found[name] for field in fields_of(step)}
-        rather = _or_rather(path[0], fields)
-        raise BadField(f"--set {setting}: {found[name][0].name} has no field {path[0]!r}{rather}")
-    deepest = max(_depth(step, path) for step in steps)
-    steps = [step for step in steps if _depth(step, path) == deepest]
+        raise BadField(f"--set {setting}: no step has that label{_or_rather(where.partition('.')[0], dict(known))}")
+    label = max((name for name, _ in fitting), key=len)  # a label may hold a point itself
+    path = tuple(where.removeprefix(f"{label}.").split("."))
+    depths = {step: _depth(step, path) for name, step in fitting if name == label}
+    steps = [step for step, depth in depths.items() if depth == max(depths.values())]
+    if not depths[steps[0]]:
+        rather = _or_rather(path[0], {field for step in steps for field in fields_of(step)})
+        raise BadField(f"--set {setting}: {steps[0].name} has no field {path[0]!r}{rather}")
     if len(steps) > 1:
         names = ", ".join(step.name for step in steps)
         raise BadField(f"--set {setting}: {names} have that label and field; name one step with its operator")
@@ -101,8 +95,9 @@ def _parsed(experiment: Experiment, setting: str) -> Change:
 def _depth(holder: Any, path: Sequence[str]) -> int:
     """Return how many parts of the path exist."""
     for depth, name in enumerate(path):
-        if (holder := _parts(holder).get(name)) is None:
+        if name not in (parts := _parts(holder)):
             return depth
+        holder = parts[name]
     return len(path)
 
 
