@@ -101,23 +101,23 @@ def _listed(environment: Mapping[str, str]) -> list[_Gpu]:
             LIST, env=dict(environment), capture_output=True, text=True, timeout=LIST_SECONDS, check=False
         )
     except FileNotFoundError:
-        raise PlanError(
-            "--resources gpu: no GPU found: nvidia-smi, which lists the GPUs and comes with NVIDIA's driver, is not on "
-            f"PATH. Install the driver. {WITHOUT}"
+        raise _no_gpu(
+            "nvidia-smi, which lists the GPUs and comes with NVIDIA's driver, is not on PATH. Install the driver"
         ) from None
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise PlanError(f"--resources gpu: no GPU found: {command}: {error}. {WITHOUT}") from None
+        raise _no_gpu(f"{command}: {error}") from None
     if done.returncode:
         said = (done.stderr.strip() or done.stdout.strip() or "nothing").splitlines()[0]
-        raise PlanError(
-            f"--resources gpu: no GPU found: {command} ended with {done.returncode} and said: {said.rstrip('.')}. "
-            f"{WITHOUT}"
-        )
+        raise _no_gpu(f"{command} ended with {done.returncode} and said: {said.rstrip('.')}")
     rows = [[part.strip() for part in line.split(",", 3)] for line in done.stdout.splitlines()]
     found = [_Gpu(row[0], row[1], _number(row[2]), row[3]) for row in rows if len(row) == len(_Gpu._fields)]
     if not found:
-        raise PlanError(f"--resources gpu: no GPU found: {command} lists none. {WITHOUT}")
+        raise _no_gpu(f"{command} lists none")
     return found
+
+
+def _no_gpu(why: str) -> PlanError:
+    return PlanError(f"--resources gpu: no GPU found: {why}. {WITHOUT}")
 
 
 def _number(text: str) -> float:
