@@ -5,9 +5,9 @@
     {prefix}/.marin/uses/<run>.json          inputs and outputs of a run; stays, so that gc knows recent runs
     {prefix}/.marin/uses/<run>.beat          exists while the run lasts; rewritten like a claim
 
-gc deletes in turns, which have claims and ends like attempts. A run first writes its needs, then looks for an open
-turn, then checks that its inputs exist. gc first begins a turn, then reads the needs of all runs. The second of the two
-sees the first: gc leaves the output, or the run waits until the turn has ended.
+Each gc takes a turn to delete, which has a claim and an end like an attempt. A run first writes its needs, then looks
+for an open turn, then checks that its inputs exist. gc first begins its turn, then reads the needs of all runs. The
+second of the two sees the first: gc leaves the output, or the run waits until the turn has ended.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from msgspec.structs import replace
 
 from marin.errors import MarinError, StalePlan
 from marin.store.documents import Versioned
-from marin.store.ends import Claim, Held, Watch, take, take_in_turn
+from marin.store.ends import LOOK_SECONDS, Claim, Held, Watch, take
 from marin.store.heartbeat import heartbeat_thread
 from marin.store.inventory import Inventory
 from marin.store.layout import ENDS, GC, RECORD, USES, claim_name, end_name, numbered, slug
@@ -85,17 +85,18 @@ def last_turn(store: Store, after: int = 0) -> int:
     ahead = 1
     while not is_open(after + ahead):
         ahead *= 2
-    numbers = range(after + 1, after + ahead)
-    return after + bisect_left(numbers, True, key=is_open)
+    return after + bisect_left(range(after + 1, after + ahead), True, key=is_open)
 
 
-def take_turn(store: Store, watch: Watch, after: int = 0) -> Held | Claim | Record:
+def take_turn(store: Store, watch: Watch, after: int = 0) -> Held | Claim:
     """Claim the turn to delete: return it, or the claim of the process that has it. There is no such directory.
 
     after: number of an ended turn.
     """
     is_dead = functools.partial(watch.is_dead, TURN)
-    return take(store.objects, TURN, lambda number: f"{GC}/{number:04d}", is_dead, after)
+    turn = take(store.objects, TURN, lambda number: f"{GC}/{number:04d}", is_dead, after)
+    assert not isinstance(turn, Record), "a turn commits nothing"
+    return turn
 
 
 class Uses:
@@ -171,23 +172,17 @@ class Uses:
         A gc that was only suspended finds its turn taken when it wakes up, and deletes nothing. A killed gc does no
         harm: every remaining record has all its files.
         """
-        objects = self.store.objects
+        objects, told = self.store.objects, False
         self._turns = last_turn(self.store, self._turns)
         number = self._turns + 1
-        if objects.read(claim_name(TURN, number)) is None:
-            return
-
-        def turn_unless_ended() -> Held | Claim | Record | None:
-            has_ended = objects.read(end_name(TURN, number)) is not None
-            return None if has_ended else take_turn(self.store, self._watch, number - 1)
-
-        @functools.cache
-        def say_once(holder: Holder) -> None:
-            self.on_message(f"`marin gc` of {holder} is deleting outputs; waiting for it")
-
-        turn = take_in_turn(turn_unless_ended, lambda other: say_once(other.holder))
-        if isinstance(turn, Held):
-            turn.release()
+        while objects.read(claim_name(TURN, number)) is not None and objects.read(end_name(TURN, number)) is None:
+            turn = take_turn(self.store, self._watch, self._turns)
+            if isinstance(turn, Held):  # that gc is dead, or has ended
+                return turn.release()
+            if not told:
+                self.on_message(f"`marin gc` of {turn.holder} is deleting outputs; waiting for it")
+                told = True
+            time.sleep(LOOK_SECONDS)
 
     def _beat(self) -> bool:
         with self._lock, suppress(MarinError, OSError):  # the store is unreachable for a moment

@@ -16,7 +16,6 @@ from marin.store.inventory import Inventory
 from marin.store.store import Store
 from marin.upkeep.gc.garbage import GarbageKind
 from marin.upkeep.gc.select import GcOptions
-from marin.upkeep.gc.survey import StoreSurvey
 from marin.upkeep.gc.sweep import look
 from tests.support.drivers import Drivers, Where
 from tests.support.racing import Race, all_right
@@ -30,7 +29,7 @@ def stopped_by(number: signal.Signals) -> str:
     return "stopped by Ctrl-C" if number is signal.SIGINT else f"stopped by {number.name}"
 
 
-def an_hour_later(_: StoreSurvey) -> float:
+def an_hour_later() -> float:
     return time.time() + 3600
 
 

@@ -50,7 +50,7 @@ from marin.upkeep.gc.sweep import sweep
 
 store, sweeping, stop, gone = Store(sys.argv[1]), Path(sys.argv[2]), Path(sys.argv[3]), 0
 while not stop.exists():
-    swept = sweep(store, GcOptions(), clock=lambda _: time.time() + 10 * 86400)
+    swept = sweep(store, GcOptions(), clock=lambda: time.time() + 10 * 86400)
     gone += len([each for each in swept.gone if each.records])
     sweeping.write_text(sweeping.read_text() + ".")
 print(gone)

@@ -4,6 +4,7 @@ import shutil
 import tempfile
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -32,10 +33,10 @@ from marin.store.record import Record
 from marin.store.revocation import revoke, revoked
 from marin.store.store import Store
 from marin.upkeep.adopt import adopt
-from marin.upkeep.gc.garbage import Garbage, GarbageKind
+from marin.upkeep.gc.garbage import GarbageKind
 from marin.upkeep.gc.select import GcOptions, KeepReason, Roots, roots_of
 from marin.upkeep.gc.survey import StoreSurvey
-from marin.upkeep.gc.sweep import Clock, SweepResult, look, sweep
+from marin.upkeep.gc.sweep import SweepResult, look, sweep
 from marin.upkeep.mirror.copy import mirror
 from marin.upkeep.mirror.plan import plan_mirroring
 from tests.executor.test_random_graphs import Graph, graphs, numbers
@@ -59,8 +60,8 @@ from tests.support.visible import visible
 from tests.support.waiting import wait_until
 
 
-def in_days(days: float) -> Clock:
-    return lambda _: time.time() + days * DAY
+def in_days(days: float) -> Callable[[], float]:
+    return lambda: time.time() + days * DAY
 
 
 def directories(store: Store) -> set[str]:
@@ -527,7 +528,7 @@ def test_a_run_that_comes_while_gc_looks_waits_until_gc_has_deleted(tmp_path: Pa
 
     thread = threading.Thread(target=need)
 
-    def clock(_: StoreSurvey) -> float:
+    def clock() -> float:
         thread.start()
         assert told.wait(60)
         return time.time()
@@ -554,7 +555,7 @@ def test_a_run_that_would_share_what_gc_deletes_makes_it_itself(tmp_path: Path) 
 
     thread = threading.Thread(target=share)
 
-    def clock(_: StoreSurvey) -> float:
+    def clock() -> float:
         known = store.objects.list(USES)
         thread.start()
         wait_until(lambda: store.objects.list(USES) != known)
@@ -576,41 +577,6 @@ def test_the_last_turn_is_found_without_a_listing(tmp_path: Path) -> None:
         assert {last_turn(store, after) for after in range(number)} == {number - 1}
         turn.release()
         assert {last_turn(store, after) for after in range(number + 1)} == {number}
-
-
-def test_a_long_gc_lets_waiting_runs_go_on_and_sees_their_needs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("marin.upkeep.gc.sweep.TURN_SECONDS", 0.0)
-    store = Store(str(tmp_path / "store"))
-    steps = [Write(text=f"{number}", label=f"source-{number}", lifetime=after_use(days=1)) for number in range(4)]
-    made = run(store.prefix, **{step.label: Join(parts=(step,), label=step.label) for step in steps}).results
-    records = [record for step in steps if (record := made[step].record) is not None]
-    age(tmp_path / "store", 30)
-    needed, ended = threading.Event(), threading.Event()
-    threads: list[threading.Thread] = []
-
-    def need(record: Record) -> None:
-        with Uses(store, "a test") as uses:
-            uses.add([record])
-            needed.set()
-            assert ended.wait(60)
-
-    def on_taken(piece: Garbage) -> None:
-        if not threads:
-            other = next(record for record in reversed(records) if record.name != piece.name)
-            known = len(store.objects.list(USES))
-            threads.append(threading.Thread(target=need, args=(other,)))
-            threads[0].start()
-            wait_until(lambda: len(store.objects.list(USES)) == known + 2)
-        else:
-            assert needed.wait(60), "the run also waits for the next turn"
-
-    gone = [piece for piece in sweep(store, GcOptions(), on_taken=on_taken).gone if piece.records]
-    ended.set()
-    threads[0].join()
-    assert len(gone) == 3
-    assert last_turn(store) >= 3
 
 
 def test_one_gc_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -653,11 +619,10 @@ def test_a_gc_that_stood_still_and_was_given_up_deletes_nothing_more(tmp_path: P
         turn.renew()
 
 
-def test_a_gc_whose_turn_was_ended_stops(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_gc_whose_turn_was_ended_stops(tmp_path: Path) -> None:
     store = Store(str(tmp_path / "store"))
     source = Write(text="a", label="source", lifetime=after_use(days=1))
     run(store.prefix, end=Join(parts=(source,), label="end"))
-    monkeypatch.setattr("marin.upkeep.gc.sweep.RENEW_EVERY", 0.0)  # as if gc had stood still since then
 
     def end_turn(_: object) -> None:
         turn = take(store.objects, TURN, lambda number: f"{GC}/{number}", lambda _: True)

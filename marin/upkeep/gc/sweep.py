@@ -1,9 +1,9 @@
 """Delete garbage, so that a kill at any point leaves every remaining output with all its files.
 
-gc first begins a turn to delete (see marin.store.in_use), then surveys the store: a run that begins during the turn
-waits. A turn ends after about a minute, so no run waits for long, and gc goes on in another turn. To delete an
-output, gc ends the next attempt at its step as "collected", with the reason. From then on the step has no output, and
-no earlier holder can commit. Then gc deletes the data. The output's own end stays, so lineage still knows the output.
+gc first takes its turn to delete (see marin.store.in_use), then surveys the store: a run that begins during the turn
+waits. To delete an output, gc ends the next attempt at its step as "collected", with the reason. From then on the step
+has no output, and no earlier holder can commit. Then gc deletes the data. The output's own end stays, so lineage still
+knows the output.
 """
 
 from __future__ import annotations
@@ -17,28 +17,22 @@ from pathlib import Path
 from marin.errors import BadPrefix, StoreError
 from marin.store.ends import Claim, Held, How, Watch, end_attempt, take_in_turn
 from marin.store.files.transfer import side_by_side
-from marin.store.in_use import last_turn, take_turn
-from marin.store.layout import GC, MADE_BY, OWN, RECORD, action_name, claim_name, stamp_name
+from marin.store.in_use import TURN, last_turn, take_turn
+from marin.store.layout import GC, MADE_BY, OWN, RECORD, action_name, claim_name, end_name, stamp_name
 from marin.store.objects.errors import control_errors
 from marin.store.process import this_process
 from marin.store.store import Store
-from marin.upkeep.gc.garbage import Garbage, Key
+from marin.upkeep.gc.garbage import Garbage
 from marin.upkeep.gc.select import GcOptions, Selection, find_garbage
 from marin.upkeep.gc.survey import StoreSurvey
 
-RENEW_EVERY = 1.0  # seconds
-TURN_SECONDS = 60.0  # of deleting; a longer turn keeps new runs waiting, a shorter one repeats the survey more often
 
-type Clock = Callable[[StoreSurvey], float]
-
-
-def look(store: Store, options: GcOptions, clock: Clock = lambda _: time.time()) -> Selection:
+def look(store: Store, options: GcOptions, clock: Callable[[], float] = time.time) -> Selection:
     """Return the garbage that ``sweep`` would delete, by this machine's clock: asking a store's means writing to it.
 
     Changes nothing. Raises CorruptRecord.
     """
-    survey = StoreSurvey(store)
-    return find_garbage(survey, options, clock(survey))
+    return find_garbage(StoreSurvey(store), options, clock())
 
 
 @dataclass
@@ -54,7 +48,7 @@ def sweep(
     store: Store,
     options: GcOptions,
     on_selection: Callable[[Selection], None] = lambda _: None,
-    clock: Clock | None = None,
+    clock: Callable[[], float] | None = None,
     on_taken: Callable[[Garbage], None] = lambda _: None,
     on_message: Callable[[str], None] = lambda _: None,
     watch: Watch | None = None,
@@ -66,20 +60,27 @@ def sweep(
     dead.
     Raises CorruptRecord, LeaseLost, and StoreError if another gc is running. Outputs not deleted by then are whole.
     """
-    result, watch = SweepResult(), watch if watch is not None else Watch()
-    waiting: set[Key] | None = None  # for another turn
-    while waiting is None or waiting:
-        turn = _take_turn(store, on_message, watch)
-        try:
-            turn.start_beating()
-            sweeping = _Sweep(store, turn, clock, on_taken, result)
-            found = find_garbage(sweeping.survey, options, sweeping.now)
-            if waiting is None:
-                on_selection(found)
-            waiting = sweeping.run([piece for piece in found.goes if waiting is None or piece.key in waiting])
-        finally:
-            turn.release()
-    return result
+    turn = _take_turn(store, on_message, watch or Watch())
+    try:
+        turn.start_beating()
+        survey = StoreSurvey(store)
+        ours = claim_name(TURN, turn.number)  # written a moment ago
+        found = find_garbage(survey, options, clock() if clock is not None else survey.written(ours) or time.time())
+        on_selection(found)
+        sweeping = _Sweep(store, turn, survey, on_taken)
+        # Outputs go before everything else: the end of an output also ends an open attempt at its step.
+        for pieces in (
+            [each for each in found.goes if each.records],
+            [each for each in found.goes if not each.records],
+        ):
+            if store.directory.is_local:
+                for piece in pieces:
+                    sweeping.take(piece)
+            else:
+                side_by_side(sweeping.take, pieces)
+    finally:
+        turn.release()
+    return sweeping.result
 
 
 def _take_turn(store: Store, on_message: Callable[[str], None], watch: Watch) -> Held:
@@ -96,54 +97,20 @@ def _take_turn(store: Store, on_message: Callable[[str], None], watch: Watch) ->
             seen.add(other)
 
     last = last_turn(store)
-    turn = take_in_turn(lambda: take_turn(store, watch, last), waiting)
-    assert isinstance(turn, Held), "no attempt to delete has an output"
-    return turn
-
-
-def _clocks() -> tuple[float, float]:
-    return time.monotonic(), time.time()
-
-
-def _passed(since: tuple[float, float]) -> float:
-    """Return the seconds since, by the clock that shows more: one of the two stops while the machine sleeps."""
-    return max(now - then for now, then in zip(_clocks(), since, strict=True))
+    return take_in_turn(lambda: take_turn(store, watch, last), waiting)
 
 
 class _Sweep:
-    """The deletions of one turn."""
+    """The deletions of one gc."""
 
-    def __init__(
-        self, store: Store, turn: Held, clock: Clock | None, on_taken: Callable[[Garbage], None], result: SweepResult
-    ) -> None:
-        self.store, self.turn, self.on_taken, self.result = store, turn, on_taken, result
-        self.renewed = _clocks()  # before the survey: a run takes the turn over from a gc that is suspended meanwhile
-        self.survey = StoreSurvey(store)
-        ours = claim_name(turn.identity, turn.number)  # written a moment ago
-        self.now = clock(self.survey) if clock is not None else self.survey.written(ours) or time.time()
+    def __init__(self, store: Store, turn: Held, survey: StoreSurvey, on_taken: Callable[[Garbage], None]) -> None:
+        self.store, self.turn, self.inventory, self.on_taken = store, turn, survey.inventory, on_taken
+        self.result = SweepResult()
 
-    def run(self, goes: list[Garbage]) -> set[Key]:
-        """Delete pieces for TURN_SECONDS, and at least one. Return the keys of the pieces that are left.
-
-        Outputs go before everything else: the end of an output also ends an open attempt at its step.
-        """
-        outputs, others = [piece for piece in goes if piece.records], [piece for piece in goes if not piece.records]
-        began, left = _clocks(), {piece.key for piece in goes}
-
-        def take(piece: Garbage) -> None:
-            if _passed(began) <= TURN_SECONDS or len(left) == len(goes):
-                left.discard(piece.key)
-                self._take(piece)
-
-        for pieces in (outputs, others):
-            if self.store.directory.is_local:
-                for piece in pieces:
-                    take(piece)
-            else:
-                side_by_side(take, pieces)
-        return left
-
-    def _take(self, piece: Garbage) -> None:
+    def take(self, piece: Garbage) -> None:
+        """Delete a piece, or note why it stays. Raises LeaseLost if a run took the turn over."""
+        if self.store.objects.read(end_name(TURN, self.turn.number)) is not None:
+            self.turn.renew()  # raises the error that names who ended the turn
         try:
             self._must_be_deletable(piece)
             why = self._delete(piece)
@@ -156,18 +123,8 @@ class _Sweep:
                 self.result.gone.append(piece)
         self.on_taken(piece)
 
-    def _renew(self) -> None:
-        """Renew the turn to delete, at most every RENEW_EVERY seconds: a store accepts few writes of one object.
-
-        A gc that was suspended for longer renews before it continues. Raises LeaseLost if a run took the turn over.
-        """
-        if _passed(self.renewed) > RENEW_EVERY:
-            self.turn.renew()
-            self.renewed = _clocks()
-
     def _delete(self, piece: Garbage) -> str | None:
         """Delete a piece. Return why it stays; None if it is gone."""
-        self._renew()
         # A store that refuses to delete says so here, while the output is there.
         self.store.objects.remove([stamp_name(record.attempt) for record in piece.records])
         why = f"collected by `marin gc` of {this_process().user} on {time.strftime('%Y-%m-%d')}: {piece.why}"
@@ -176,7 +133,7 @@ class _Sweep:
                 return "rebuilt meanwhile"
         for identity in piece.fenced:
             # Plans show the last end of a step without an output.
-            before = self.survey.inventory.collected.get(identity)
+            before = self.inventory.collected.get(identity)
             how, why = (How.TAKEN_OVER, "`marin gc` deleted its files") if before is None else (How.COLLECTED, before)
             if not self._end(identity, how, why) and self.store.record(identity, self._last(identity)) is not None:
                 return "committed meanwhile"
@@ -189,7 +146,7 @@ class _Sweep:
         return end_attempt(self.store.objects, identity, number, how, f"{GC}/{identity}.{number:04d}", why)
 
     def _last(self, identity: str) -> int:
-        return self.survey.inventory.last.get(identity, 0)
+        return self.inventory.last.get(identity, 0)
 
     def _must_be_deletable(self, piece: Garbage) -> None:
         """Raise BadPrefix if a piece cannot be deleted. On a shared disk its files may be another user's.
