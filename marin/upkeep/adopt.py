@@ -238,29 +238,27 @@ def _agreed(
     kind: type[Artifact], from_files: Mapping[str, Any], known: Mapping[str, Any], given: Mapping[str, Any], source: str
 ) -> dict[str, Any]:
     """Return the artifact's facts: from its files, or else as given, or else from its own record."""
-    from pydantic import TypeAdapter, ValidationError
-
-    fields = [spec.name for spec in dataclasses.fields(cast(Any, kind))]
+    fields = {spec.name: spec for spec in dataclasses.fields(cast(Any, kind))}
     for name, value in given.items():
         if name not in fields:
             raise BadField(f"--facts: {kind.kind} has no fact {name!r}; {did_you_mean(name, fields)}")
         if name in from_files and from_files[name] != value:
             raise BadField(f"--facts says {name} = {value!r}, but the files of {source} hold {from_files[name]!r}")
-    facts = {**known, **given, **from_files}
-    try:
-        made: Artifact = TypeAdapter(kind).validate_json(json.dumps(facts), strict=True)
-    except ValidationError as error:
-        wrong = {".".join(map(str, each["loc"])): each for each in error.errors()}
-        missing = [place for place, each in wrong.items() if each["type"] == "missing"]
-        if not missing:
-            place, first = next(iter(wrong.items()))
-            raise BadField(f"--facts: {place} of {kind.kind} is {first['input']!r}: {first['msg']}") from error
+    facts = {name: value for name, value in {**known, **given, **from_files}.items() if name in fields}
+    if missing := [name for name, spec in fields.items() if name not in facts and _has_no_default(spec)]:
         example = ", ".join(f'"{name}": …' for name in missing)
         raise BadField(
             f"the files of {source} do not hold {' and '.join(missing)}, which {kind.kind} needs: "
             f"--facts '{{{example}}}'"
-        ) from error
-    return json.loads(json.dumps(made.facts()))
+        )
+    try:
+        return json.loads(json.dumps(kind(**facts).facts()))
+    except BadField as error:
+        raise BadField(f"--facts: {error}") from error
+
+
+def _has_no_default(spec: dataclasses.Field[Any]) -> bool:
+    return spec.default is dataclasses.MISSING and spec.default_factory is dataclasses.MISSING
 
 
 def _existing(store: Store, root: str, content: str, source: str) -> tuple[Record | None, Record | None]:

@@ -148,7 +148,7 @@ def test_facts_are_given_where_files_do_not_tell_them_and_never_against_them(pre
     cases: list[tuple[dict[str, Any], str]] = [
         ({}, "do not hold bytes"),
         ({"bites": 3}, "did you mean bytes"),
-        ({"bytes": "many"}, "bytes of toy-blob is 'many'"),
+        ({"bytes": "many"}, "Blob.bytes is 'many'"),
     ]
     for facts, says in cases:
         with pytest.raises(BadField, match=says):
