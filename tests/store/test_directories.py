@@ -10,7 +10,7 @@ from marin.errors import BadName, BadPrefix, StoreError
 from marin.store.files.directory import Directory
 from tests.support.servers import Act, Operation, Rule, StoreServer
 
-LARGE = b"0123456789abcdef\r" * (20 << 16)  # sent in parts: more than 16 MiB; bytes that a sloppy server would lose
+LARGE = b"0123456789abcdef\r" * (20 << 16)  # more than 16 MiB; bytes that a sloppy server would lose
 ODD = [
     "a b/c d.txt",
     "ünï/cødé ☃.json",
