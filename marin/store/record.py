@@ -251,9 +251,10 @@ class SharedParts:
                 force_setattr(part, name, known)
 
     def _texts_of(self, part: Document, *names: str) -> None:
+        known = self._texts.setdefault
         for name in names:
             text = getattr(part, name)
-            force_setattr(part, name, self._texts.setdefault(text, text))
+            force_setattr(part, name, known(text, text))
 
 
 def parse_failure(content: bytes, where: str) -> Failure:

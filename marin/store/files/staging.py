@@ -6,7 +6,6 @@ through ``Directory.open`` go to the store at once and need no folder.
 
 from __future__ import annotations
 
-import hashlib
 import shutil
 import tempfile
 import threading
@@ -16,7 +15,6 @@ from pathlib import Path
 
 from marin.store.files import transfer, written
 from marin.store.files.walk import OWN, must_hold_files
-from marin.store.files.written import Written
 
 _open: dict[str, Staging] = {}
 _lock = threading.Lock()
@@ -68,7 +66,8 @@ class Staging:
     def deliver(self) -> None:
         """Upload every staged file, and remove the folder."""
         if self._folder is not None:
-            transfer.side_by_side(self._upload, self.names())
+            folder = self._folder
+            transfer.side_by_side(lambda name: written.upload(folder / name, f"{self.url}/{name}"), self.names())
             self.remove()
 
     def remove(self) -> None:
@@ -76,15 +75,6 @@ class Staging:
             folder, self._folder = self._folder, None
         if folder is not None:
             shutil.rmtree(folder, ignore_errors=True)
-
-    def _upload(self, name: str) -> None:
-        path, url = self.folder / name, f"{self.url}/{name}"
-        with path.open("rb") as handle:
-            sha256 = hashlib.file_digest(handle, "sha256").hexdigest()
-            handle.seek(0)
-            md5 = hashlib.file_digest(handle, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
-        transfer.upload(path, url)
-        written.note(url, Written(size=path.stat().st_size, sha256=sha256, md5=md5, stored=transfer.info(url)))
 
 
 @contextmanager
