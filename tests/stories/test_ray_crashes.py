@@ -189,7 +189,7 @@ def test_kill_9_of_a_worker_at_any_boundary(address: str, tmp_path: Path, bounda
 @pytest.mark.parametrize(
     ("victims", "boundary"),
     [(("driver",), boundary) for boundary in BOUNDARIES]
-    + [(("driver", "worker"), boundary) for boundary in ("after the claim", "during run", "before the record")],
+    + [(("driver", "worker"), boundary) for boundary in ("after the claim", "during run", "after the data")],
 )
 def test_kill_9_of_a_driver_at_any_boundary(
     address: str, tmp_path: Path, boundary: str, victims: tuple[str, ...]
