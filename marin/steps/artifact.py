@@ -14,7 +14,7 @@ from weakref import WeakValueDictionary
 
 from marin.errors import CorruptRecord
 from marin.steps.definitions import Namespace, define, must_be_free
-from marin.steps.field_types import check_fields
+from marin.steps.value import check_fields, guard_init
 from marin.store.files.directory import Directory
 
 KINDS: WeakValueDictionary[str, type[Artifact]] = WeakValueDictionary()
@@ -37,14 +37,7 @@ class Artifact:
         dataclasses.dataclass(frozen=True, kw_only=True)(cls)
         must_be_free(cls, Artifact)
         KINDS[kind] = cls
-        unchecked = cls.__init__
-
-        def __init__(self: Any, *args: Any, **fields: Any) -> None:
-            unchecked(self, *args, **fields)
-            check_fields(self)
-
-        setattr(__init__, "__wrapped__", unchecked)
-        setattr(cls, "__init__", __init__)
+        guard_init(cls, check_fields)
 
     @property
     def directory(self) -> Directory:

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-import functools
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from marin.errors import BadField, CyclicSteps, LabelClash, UnknownStep
 from marin.steps.definitions import unprintable
-from marin.steps.field_types import check_fields
 from marin.steps.replacing import Adjust, replaced
 from marin.steps.step import ExecutorStep, must_be_one_class
+from marin.steps.value import NEEDED, check_fields, guard_init
 
 MARIN = "https://github.com/marin-community/marin"
 
@@ -25,9 +24,11 @@ class Experiment:
     Raises BadField, CyclicSteps or LabelClash at construction.
     """
 
-    issue: int  # on GitHub
-    question: str | None  # usually ``__doc__``
-    results: Mapping[str, ExecutorStep[Any]]  # the final steps, by the names that people give them
+    issue: int = field(metadata={NEEDED: "the number of the GitHub issue that it belongs to, any from 1 on: issue=1"})
+    question: str | None = field(metadata={NEEDED: "the question that it asks: question=__doc__"})
+    results: Mapping[str, ExecutorStep[Any]] = field(
+        metadata={NEEDED: "the final steps by name: results={'scores': evaluate}"}
+    )
     # Address of the issue's repository, https://…; "" if it is not on the web. None: the experiment file's repository.
     repository: str | None = None
     whole: bool = True  # False: only some of an experiment's results
@@ -91,24 +92,7 @@ class Experiment:
         return dataclasses.replace(self, results={name: self.results[name] for name in wanted}, whole=False)
 
 
-def _must_be_given(made: Callable[..., None]) -> Callable[..., None]:
-    """Return an __init__ of Experiment whose error names each missing argument and explains it."""
-    needed = {
-        "issue": "the number of the GitHub issue that it belongs to, any from 1 on: issue=1",
-        "question": "the question that it asks: question=__doc__",
-        "results": "the final steps by name: results={'scores': evaluate}",
-    }
-
-    @functools.wraps(made)
-    def __init__(self: Experiment, *args: Any, **fields: Any) -> None:
-        if missing := [f"{name} ({what})" for name, what in needed.items() if name not in fields and not args]:
-            raise BadField(f"Experiment needs {', '.join(missing)}")
-        made(self, *args, **fields)
-
-    return __init__
-
-
-setattr(Experiment, "__init__", _must_be_given(Experiment.__init__))
+guard_init(Experiment, lambda _: None)
 
 
 def topological(ends: Iterable[ExecutorStep[Any]]) -> list[ExecutorStep[Any]]:

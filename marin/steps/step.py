@@ -15,9 +15,8 @@ from marin.steps.definitions import Namespace, define, must_be_free, unprintable
 from marin.steps.encoding import EXECUTION, STEP_ATTRIBUTE, digest, encode, encode_fields
 from marin.steps.field_types import argument_of, resolved
 from marin.steps.lifetime import FOREVER, Lifetime
-from marin.steps.misfit import needed_fields, no_such_field
 from marin.steps.resources import CPU, Accelerator, Host, Resources, Size, Work
-from marin.steps.value import execution, formerly, freeze_fields, since
+from marin.steps.value import execution, formerly, freeze_fields, guard_init, since
 
 if TYPE_CHECKING:
     from marin.data.artifacts import Checkpoint
@@ -93,7 +92,7 @@ class ExecutorStep[A: Artifact](_FrozenFields):
         cls.op, cls.version, cls.isolated, cls.uses_accelerator = op, version, isolated, uses_accelerator
         dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)(cls)
         must_be_free(cls, ExecutorStep)
-        _wrap_init(cls)
+        guard_init(cls, _finish)
 
     def __post_init__(self) -> None:
         """Do nothing: subclasses may call this. The checks of every step follow when all fields have their values."""
@@ -313,33 +312,12 @@ def identity_fields(step: ExecutorStep[Any]) -> dict[str, Any]:
     return {f.name: getattr(step, f.name) for f in dataclasses.fields(step) if EXECUTION not in f.metadata}
 
 
-def _wrap_init(cls: type[Any]) -> None:
-    """Make the generated __init__ name unknown and missing fields, with near misses, and freeze the step at the end.
-
-    It freezes after __post_init__, which may set fields too: the identity must cover the values that run() will see.
-    """
-    made = cls.__init__
-    known = {spec.name: spec for spec in dataclasses.fields(cls)}
-    needed = dict.fromkeys(needed_fields(cls))
-
-    def __init__(self: Any, *args: Any, **given: Any) -> None:
-        if args:
-            example = ", ".join(f"{name}=…" for name in needed or ["label"])
-            raise BadField(f"{cls.__name__}: fields are given by name: {cls.__name__}({example})")
-        if not given.keys() <= known.keys():
-            unknown = next(name for name in given if name not in known)
-            raise BadField(no_such_field(cls, unknown, known))
-        if not needed.keys() <= given.keys():
-            raise BadField(f"{cls.__name__} needs {', '.join(sorted(needed.keys() - given.keys()))}")
-        made(self, **given)
-        freeze_fields(self)
-        if strange := unprintable(self.label):
-            raise BadField(
-                f"{cls.__name__}.label is {self.label!r}, which holds {strange}; labels are one line of plain text"
-            )
-        encode(self.label, f"{cls.__name__}.label", [])  # not in the identity, but in every record
-        self.check()
-        getattr(self, "identity")  # now, so that a value without an encoding fails where it was written
-
-    setattr(__init__, "__wrapped__", made)  # help() then shows its signature: every field, type and default
-    setattr(cls, "__init__", __init__)
+def _finish(step: ExecutorStep[Any]) -> None:
+    """Freeze and check a new step. Its __post_init__ may set fields too, and the identity must cover them."""
+    freeze_fields(step)
+    cls = type(step).__name__
+    if strange := unprintable(step.label):
+        raise BadField(f"{cls}.label is {step.label!r}, which holds {strange}; labels are one line of plain text")
+    encode(step.label, f"{cls}.label", [])  # not in the identity, but in every record
+    step.check()
+    getattr(step, "identity")  # now, so that a value without an encoding fails where it was written

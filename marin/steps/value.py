@@ -32,7 +32,9 @@ from marin.steps.encoding import digest as digest
 from marin.steps.encoding import encode as encode
 from marin.steps.field_types import CheckedField, check_field, fields_of
 from marin.steps.field_types import check_fields as check_fields
-from marin.steps.misfit import no_such_field
+from marin.steps.misfit import needed_fields, no_such_field
+
+NEEDED = "marin.needed"  # metadata of a field without a default: the text that explains it to people who left it out
 
 
 class FrozenDict(dict[Any, Any]):
@@ -113,19 +115,38 @@ def _frozen[T](cls: type[T], kw_only: bool) -> type[T]:
 
     setattr(cls, "__post_init__", __post_init__)
     made = dataclasses.dataclass(frozen=True, kw_only=kw_only)(cls)
-    init, known = made.__init__, [spec.name for spec in dataclasses.fields(cast(Any, made)) if spec.init]
+    guard_init(made, lambda _: None)
+    return made
+
+
+def guard_init(cls: type[Any], finish: Callable[[Any], None]) -> None:
+    """Make the generated __init__ of a dataclass name unknown and missing fields, with near misses.
+
+    finish: is called with the new instance, after its __post_init__.
+    """
+    made, known = cls.__init__, {spec.name: spec for spec in dataclasses.fields(cls) if spec.init}
+    by_name = all(spec.kw_only for spec in known.values())
+    missing = {name: _explained(known[name]) for name in sorted(needed_fields(cls))}
 
     def __init__(self: Any, *args: Any, **given: Any) -> None:
-        try:
-            init(self, *args, **given)
-        except TypeError:
-            if unknown := [name for name in given if name not in known]:
-                raise BadField(no_such_field(cls, unknown[0], known)) from None
-            raise
+        if by_name and args:
+            example = ", ".join(f"{name}=…" for name in missing or list(known)[:1])
+            raise BadField(f"{cls.__name__}: fields are given by name: {cls.__name__}({example})")
+        if not given.keys() <= known.keys():
+            unknown = next(name for name in given if name not in known)
+            raise BadField(no_such_field(cls, unknown, known))
+        if by_name and not missing.keys() <= given.keys():
+            wanted = (text for name, text in missing.items() if name not in given)
+            raise BadField(f"{cls.__name__} needs {', '.join(wanted)}")
+        made(self, *args, **given)
+        finish(self)
 
-    setattr(__init__, "__wrapped__", init)  # help() then shows its signature: every field, type and default
-    setattr(made, "__init__", __init__)
-    return made
+    setattr(__init__, "__wrapped__", made)  # help() then shows its signature: every field, type and default
+    setattr(cls, "__init__", __init__)
+
+
+def _explained(spec: dataclasses.Field[Any]) -> str:
+    return f"{spec.name} ({spec.metadata[NEEDED]})" if NEEDED in spec.metadata else spec.name
 
 
 def freeze_fields(instance: object) -> None:
