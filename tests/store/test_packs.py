@@ -25,7 +25,7 @@ def objects(remote_prefix: str) -> Objects:
     for name, content in EVERY.items():
         objects.write(name, content)
     first = Packs(objects, worth=3)
-    assert first.read(NAMES) == EVERY
+    assert dict(first.read(NAMES)) == EVERY
     first.pack()
     return objects
 
@@ -33,7 +33,7 @@ def objects(remote_prefix: str) -> Objects:
 def read(objects: Objects, server: StoreServer, *more: str) -> tuple[dict[str, bytes], int]:
     """Return (the content of fresh packs, the number of reads). Asserts that nothing was listed."""
     server.obey()
-    found = Packs(objects).read([*NAMES, *more])
+    found = dict(Packs(objects).read([*NAMES, *more]))
     operations = [operation for operation, _, _ in server.calls()]
     assert Operation.LIST not in operations
     return found, operations.count(Operation.READ)
@@ -47,7 +47,7 @@ def test_a_new_end_is_read_itself_and_packed_when_worth_it(objects: Objects, ser
     objects.write(NEW, end(NEW))
     assert read(objects, server, NEW) == (EVERY | {NEW: end(NEW)}, 3)
     packs = Packs(objects, worth=1)
-    assert packs.read([NEW, f"{ENDS}/gone.0001.json"]) == {NEW: end(NEW)}
+    assert dict(packs.read([NEW, f"{ENDS}/gone.0001.json"])) == {NEW: end(NEW)}
     packs.pack()
     assert read(objects, server, NEW) == (EVERY | {NEW: end(NEW)}, 2)
 
@@ -55,7 +55,7 @@ def test_a_new_end_is_read_itself_and_packed_when_worth_it(objects: Objects, ser
 def test_few_single_reads_write_nothing(objects: Objects, server: StoreServer) -> None:
     objects.write(NEW, end(NEW))
     packs = Packs(objects, worth=2)
-    packs.read([NEW])
+    assert dict(packs.read([NEW])) == {NEW: end(NEW)}
     server.obey()
     packs.pack()
     assert server.calls() == []
@@ -67,7 +67,7 @@ def test_an_end_that_cannot_be_read_is_not_packed_so_that_restoring_it_helps(
 ) -> None:
     objects.write(NEW, content)
     packs = Packs(objects, worth=1)
-    assert packs.read([NEW]) == {NEW: content}
+    assert dict(packs.read([NEW])) == {NEW: content}
     packs.pack()
     assert read(objects, server, NEW)[0] == EVERY | {NEW: content}
     objects.write(NEW, end(NEW))
