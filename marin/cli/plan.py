@@ -48,7 +48,7 @@ def command(
         return _show_phases(experiment, options, count=given, data=data, as_json=as_json)
     plan = options.plan(experiment, by_policy=True)
     if step is not None:
-        from marin.report.plan_table import explanation, print_explanation
+        from marin.report.explanation import explanation, print_explanation
 
         steps = sorted(resolve_names([step], plan.experiment.steps()), key=lambda each: each.name)
         explanations = [explanation(plan, each) for each in steps]

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from marin.cli.options import EXPERIMENT
 from marin.cli.parameters import all_of, command_line
 from marin.cli.priced import PricedPlan
 from marin.cli.run_options import IN_MEMORY, RunOptions
 from marin.errors import MissingDependency
-from marin.executor.backends.backend import Backend
 from marin.executor.backends.cluster import named_cluster
 from marin.executor.backends.private_ray import stay_on_this_machine
-from marin.executor.backends.shipping import must_ship
 from marin.plan.decision import Action
 from marin.plan.plan import make_plan
 from marin.plan.policy import Policy, policy_of
@@ -22,6 +21,9 @@ from marin.steps.experiment import Experiment
 from marin.steps.experiment_file import Build, load_build
 from marin.store.collector import paused
 from marin.store.store import Store, open_store
+
+if TYPE_CHECKING:
+    from marin.executor.backends.backend import Backend
 
 
 @command_line()
@@ -71,6 +73,9 @@ def _planned(experiment: Experiment, store: Store, source: Path, options: RunOpt
     )
     if not options.runs_here and named_cluster(options.address) is None:
         stay_on_this_machine()
-    if not options.prefix.startswith(IN_MEMORY):
-        must_ship(decision.step for decision in plan.having(Action.RUN, Action.RECHECK))
+    todo = plan.having(Action.RUN, Action.RECHECK)
+    if todo and not options.prefix.startswith(IN_MEMORY):
+        from marin.executor.backends.shipping import must_ship
+
+        must_ship(decision.step for decision in todo)
     return options.priced(plan)

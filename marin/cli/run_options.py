@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from enum import StrEnum
 from pathlib import Path
 
 import click
@@ -12,8 +13,7 @@ from marin.cli.completions import complete_result, complete_step
 from marin.cli.options import PlanOptions
 from marin.cli.parameters import Parsed, choice, flag, option, reason
 from marin.errors import BadField
-from marin.executor.backends.backend import BackendName
-from marin.executor.input_check import parse_bound
+from marin.plan.cost.egress import parse_size
 from marin.plan.decision import OnDrift
 from marin.report.typed import same_command
 from marin.steps.experiment import Experiment
@@ -23,12 +23,23 @@ from marin.store.files.verify import EVERY_BYTE
 IN_MEMORY = "memory://"
 
 
+class BackendName(StrEnum):
+    RAY = "ray"
+    INLINE = "inline"
+
+
 def parse_steps(text: str) -> tuple[int, int]:
     """Parse a range of optimizer steps, ``10-12`` or ``10``. Raises BadField."""
     found = re.fullmatch(r"(\d+)(?:-(\d+))?", text.strip())
     if found is None or int(found[1]) > int(found[2] or found[1]):
         raise BadField(f"{text!r} is no range of optimizer steps; wanted the first and the last, such as 10-12")
     return int(found[1]), int(found[2] or found[1])
+
+
+def parse_bound(text: str) -> int:
+    """Return the bytes to read of each input from ``all``, ``sizes`` or a size. Raises BadField."""
+    named = {"all": EVERY_BYTE, "sizes": 0}.get(text.strip().lower())
+    return parse_size(text) if named is None else named
 
 
 @dataclass(frozen=True, kw_only=True)

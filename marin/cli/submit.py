@@ -17,9 +17,8 @@ from marin.cli.exits import Exit
 from marin.cli.options import EXPERIMENT
 from marin.cli.parameters import all_of, command_line, flag, option
 from marin.cli.run import run_experiment
-from marin.cli.run_options import RunOptions
+from marin.cli.run_options import BackendName, RunOptions
 from marin.errors import BadField, BadPrefix
-from marin.executor.backends.backend import BackendName
 from marin.executor.clusters.dashboard import Dashboard
 from marin.executor.clusters.source_archive import pack
 from marin.executor.events import SUBMITTED_GIT, git_revision

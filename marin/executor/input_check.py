@@ -11,20 +11,13 @@ from collections.abc import Mapping
 
 from marin.errors import CorruptOutput, InputRewritten, StoreError
 from marin.executor.job import Job
-from marin.plan.cost.egress import parse_size
-from marin.store.files.verify import EVERY_BYTE, Check, Checked
+from marin.store.files.verify import Check, Checked
 from marin.store.files.walk import FileStamp
 from marin.store.objects.stored import Stored
 from marin.store.record import Record
 from marin.store.store import Store
 
 type Stamps = dict[str, FileStamp]
-
-
-def parse_bound(text: str) -> int:
-    """Return the bytes to read of each input from ``all``, ``sizes`` or a size. Raises BadField."""
-    named = {"all": EVERY_BYTE, "sizes": 0}.get(text.strip().lower())
-    return parse_size(text) if named is None else named
 
 
 @functools.lru_cache(maxsize=1)

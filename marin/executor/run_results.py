@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from marin.plan.decision import Action
 from marin.plan.plan import Plan
 from marin.steps.step import ExecutorStep
 from marin.store.record import Record
@@ -70,6 +71,17 @@ class Run:
     )  # in order
     seconds: float = 0.0
     dashboard: str = ""  # of the Ray cluster, if the cluster outlives the run
+
+    def begin(self) -> dict[ExecutorStep[Any], Action]:
+        """Add a result for each step, in the plan's order. Return the steps that the plan has not settled."""
+        todo: dict[ExecutorStep[Any], Action] = {}
+        for decision in self.plan.decisions:
+            status = Status.NOT_NEEDED if decision.action is Action.NOT_NEEDED else Status.CACHED
+            if decision.action in (Action.RUN, Action.RECHECK, Action.ALIAS):
+                todo[decision.step] = decision.action
+                status = Status.WAITING
+            self.results[decision.step] = StepResult(decision.step, status, decision.reason, decision.record)
+        return todo
 
     def having(self, *statuses: Status) -> list[StepResult]:
         return [result for result in self.results.values() if result.status in statuses]

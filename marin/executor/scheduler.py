@@ -16,7 +16,7 @@ from marin.executor.egress_meter import EgressMeter
 from marin.executor.job import Ending, Job, Outcome
 from marin.executor.jobs import Jobs
 from marin.executor.other_drivers import RevocationWatch, accept_or_raise
-from marin.executor.run_results import Event, Listener, Run, Status, StepResult
+from marin.executor.run_results import Event, Listener, Run, Status
 from marin.executor.signals import SIGNALS
 from marin.executor.useless import useless
 from marin.fingerprint.fingerprint import store_code
@@ -91,12 +91,7 @@ class Scheduler:
         Raises the error that stopped the run early. ``run`` then holds the results so far.
         """
         began = time.monotonic()
-        for decision in self.plan.decisions:
-            status = Status.NOT_NEEDED if decision.action is Action.NOT_NEEDED else Status.CACHED
-            if decision.action in (Action.RUN, Action.RECHECK, Action.ALIAS):
-                self.todo[decision.step] = decision.action
-                status = Status.WAITING
-            self.run.results[decision.step] = StepResult(decision.step, status, decision.reason, decision.record)
+        self.todo = self.run.begin()
         try:
             if self.todo:
                 with self.uses:

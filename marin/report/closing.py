@@ -13,9 +13,8 @@ from rich.text import Text
 
 from marin.executor.run_results import Run, Status
 from marin.plan.observed import unseen
-from marin.report.page.sections import sections
+from marin.report.page.drawing import draws_any
 from marin.report.plan_table import print_unseen
-from marin.report.section import Finding, Page, Section
 from marin.report.table import GAP, Column, print_table, say
 from marin.report.typed import marin, same_command
 from marin.report.words import describe_facts, styled
@@ -65,6 +64,11 @@ def print_results(console: Console, run: Run) -> None:
 
 def _answers(run: Run) -> Iterator[str]:
     """Yield the first texts of the page: answers, then doubts about them, then other findings."""
+    if not draws_any(run):
+        return
+    from marin.report.page.sections import sections
+    from marin.report.section import Finding, Page, Section  # many classes, which take as long as planning 100 steps
+
     found = [each for each in sections(run, Page(arms=(), store=run.plan.store.prefix)) if isinstance(each, Section)]
     yield from (line for each in found if each.answer for line in (each.answer, *each.more))
     yield from (doubt for each in found for doubt in each.doubts)

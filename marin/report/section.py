@@ -235,6 +235,14 @@ class Made(NamedTuple):
     facts: Mapping[str, Any]
 
 
+@dataclass(frozen=True)
+class Trouble:
+    """A section that could not be drawn, with the error."""
+
+    step: str
+    text: str
+
+
 @dataclass(frozen=True, kw_only=True)
 class Page:
     """The page that a section is for. training_data: a sentence on decontamination of the training data."""

@@ -28,7 +28,7 @@ NAME = 15  # least width of the longest column
 def open_console(*, stderr: bool = False) -> Console:
     stream = sys.stderr if stderr else sys.stdout
     fixed = stream.isatty() or os.environ.get("COLUMNS", "").isdigit()
-    return _Console(stderr=stderr, highlight=False, width=None if fixed else UNFOLDED)
+    return _Console(stderr=stderr, highlight=False, emoji=False, width=None if fixed else UNFOLDED)
 
 
 class _Console(Console):

@@ -15,7 +15,7 @@ import pytest
 from marin.executor.run_results import Status
 from marin.report.claims import Claim, Grade
 from marin.report.page import steps
-from marin.report.page.model import ExperimentPage, StepRow, Strip, Trouble
+from marin.report.page.model import ExperimentPage, StepRow, Strip
 from marin.report.page.render import render
 from marin.report.section import (
     Block,
@@ -34,6 +34,7 @@ from marin.report.section import (
     Table,
     Tag,
     Text,
+    Trouble,
 )
 from tests.report import sample
 from tests.report.reading import Reading

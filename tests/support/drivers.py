@@ -24,7 +24,7 @@ EXPIRY = 2.0  # seconds, where a test cannot wait for a minute
 SERVER = """
 import json, os, signal, sys
 import gcsfs, s3fs
-import marin.cli.run, marin.cli.carry_out, marin.executor.backends.inline
+import marin.cli.run, marin.cli.execute, marin.cli.carry_out, marin.executor.backends.inline
 import marin.report.page.write, marin.report.closing, marin.store.objects.remote
 from marin.fingerprint.of_step import code_fingerprint
 from tests.support.drivers import become

@@ -3,17 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from enum import StrEnum
 from typing import Any, Protocol
 
 from marin.executor.job import Job, Outcome
 from marin.steps.step import ExecutorStep
-
-
-class BackendName(StrEnum):
-    RAY = "ray"
-    INLINE = "inline"
-
 
 # Hears that a job waits for a worker, with the resources that it waits for ("2 CPU"), and with "" that an attempt at it
 # has started. An attempt may end before anybody sees that it started.

@@ -12,9 +12,9 @@ import os
 import platform
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from importlib import machinery, metadata, util
+from importlib import machinery, util
 from pathlib import Path
 from typing import Literal
 
@@ -162,6 +162,8 @@ def python_version() -> str:
 @functools.cache
 def versions(top: str, found: bool) -> dict[str, str]:
     """Return distribution name and version of a top-level module. found: whether it can be imported here."""
+    from importlib import metadata  # which imports email and zipfile
+
     for name in (_DISTRIBUTIONS.get(top, top), top):
         try:
             return {name: _version(name)}
@@ -173,9 +175,15 @@ def versions(top: str, found: bool) -> dict[str, str]:
 
 def _version(name: str) -> str:
     """Return the version of a distribution, without parsing its whole metadata. Raises PackageNotFoundError."""
+    from importlib import metadata
+
     distribution = metadata.distribution(name)
     found = re.search(r"^Version: *(\S+) *$", distribution.read_text("METADATA") or "", re.MULTILINE)
     return found[1] if found else distribution.version
 
 
-_every_distribution = functools.cache(metadata.packages_distributions)
+@functools.cache
+def _every_distribution() -> Mapping[str, list[str]]:
+    from importlib import metadata
+
+    return metadata.packages_distributions()

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from marin.executor.run_results import Status
 from marin.report.claims import Claim
 from marin.report.page.trainings import Stretch, Training
-from marin.report.section import Section, Table
+from marin.report.section import Section, Table, Trouble
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,14 +40,6 @@ class Strip:
 
     name: str
     parts: Sequence[tuple[str, float]]
-
-
-@dataclass(frozen=True)
-class Trouble:
-    """A section that could not be drawn, with the error."""
-
-    step: str
-    text: str
 
 
 @dataclass(frozen=True, kw_only=True)

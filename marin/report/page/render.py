@@ -17,7 +17,7 @@ from markupsafe import Markup
 
 from marin.executor.run_results import Status
 from marin.report.page import figures, graph, steps
-from marin.report.page.model import ExperimentPage, Trouble
+from marin.report.page.model import ExperimentPage
 from marin.report.section import (
     Bold,
     Cell,
@@ -32,6 +32,7 @@ from marin.report.section import (
     Share,
     Table,
     Tag,
+    Trouble,
 )
 from marin.report.words import fixed, grouped, signed
 from marin.store.layout import slug

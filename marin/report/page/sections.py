@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import functools
-import hashlib
 import importlib
 from collections.abc import Callable, Iterator
-from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
 from marin.executor.run_results import Run, Status, StepResult
-from marin.report.page.model import Trouble
-from marin.report.section import Made, Page, Section, Text
+from marin.report.page.drawing import REPORT, module_of, pages_of
+from marin.report.section import Made, Page, Section, Text, Trouble
 from marin.steps.step import ExecutorStep
-
-REPORT = "report"  # kind of artifacts that answer a question
 
 type Step = ExecutorStep[Any]
 
@@ -44,7 +38,7 @@ def _section(run: Run, result: StepResult, page: Page) -> Iterator[Section | Tro
             first, *more = record.facts.get("headline") or [""]
             yield Section(title=step.label or step.op, answer=first, more=more, blocks=[Text(text) for text in more])
     except Exception as error:  # a picture that fails must not take the others with it
-        yield Trouble(step.name, f"{type(error).__name__}: {error} ({_pages(type(step))})")
+        yield Trouble(step.name, f"{type(error).__name__}: {error} ({pages_of(type(step))})")
 
 
 def _together(run: Run, cls: type[Step], page: Page) -> Iterator[Section | Trouble]:
@@ -61,35 +55,9 @@ def _together(run: Run, cls: type[Step], page: Page) -> Iterator[Section | Troub
         found = make(made, page)
         yield from () if found is None else (found,)
     except Exception as error:
-        yield Trouble(cls.op, f"{type(error).__name__}: {error} ({_pages(cls)})")
+        yield Trouble(cls.op, f"{type(error).__name__}: {error} ({pages_of(cls)})")
 
 
 def _brought(cls: type[Step], name: str) -> Callable[..., Section | None] | None:
     module = module_of(cls)
     return getattr(importlib.import_module(module), name, None) if module else None
-
-
-def _pages(cls: type[Step]) -> str:
-    package, dot, name = cls.__module__.rpartition(".")
-    return f"{package}{dot}pages.{name}"
-
-
-@functools.cache
-def module_of(cls: type[Step]) -> str:
-    """Return the full name of the module that draws this operator's outputs; "" if there is none."""
-    try:
-        return _pages(cls) if find_spec(_pages(cls)) is not None else ""
-    except ModuleNotFoundError:  # no package of pages
-        return ""
-
-
-def code_digest(run: Run) -> str:
-    """Return a digest of the modules that draw sections, because other modules draw another page."""
-    digest = hashlib.sha256()
-    for cls in sorted({type(step) for step in run.results}, key=lambda cls: (cls.__module__, cls.__qualname__)):
-        try:
-            spec = find_spec(module) if (module := module_of(cls)) else None
-            digest.update(Path(spec.origin).read_bytes() if spec is not None and spec.origin else b"")
-        except Exception as error:  # the page shows the error in place of the section
-            digest.update(repr(error).encode())
-    return digest.hexdigest()[:12]

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from marin.executor.run_results import Run, Status, StepResult
-from marin.report.page.revocations import shown, stamp_pages
-from marin.report.page.sections import code_digest
+from marin.report.page.drawing import code_digest
 from marin.steps.scale import Scale
 from marin.store.layout import PAGES, REVOCATIONS, slug
 from marin.store.redaction import redacted_bytes
@@ -38,6 +37,7 @@ def write_page(run: Run, source: Path, scale: Scale, command: str, only: Sequenc
             return WrittenPage(f"{store.prefix}/{name}", False)
     from marin.report.page.collect import describe  # reads metrics and reports
     from marin.report.page.render import render  # templates
+    from marin.report.page.revocations import shown, stamp_pages
 
     page = render(describe(run, source, scale, command), f"{seal}\n{shown(run)}")
     store.objects.write(name, redacted_bytes(page.encode(errors="backslashreplace")))

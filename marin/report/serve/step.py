@@ -12,7 +12,7 @@ from marin.errors import CorruptRecord, MarinError
 from marin.report.audit import audit_record
 from marin.report.history import status_of
 from marin.report.lineage_tree import About, Direction, LineageTree, walk
-from marin.report.page.sections import REPORT
+from marin.report.page.drawing import REPORT
 from marin.report.section import Table
 from marin.report.serve.curves import CHECKPOINT
 from marin.report.serve.dropped import removed_by_reason
