@@ -1,4 +1,4 @@
-"""The modules that draw an operator's outputs. Finding them imports none of them; see marin.report.section."""
+"""Find the modules that draw an operator's outputs. This imports their package only; see marin.report.section."""
 
 from __future__ import annotations
 
