@@ -2,7 +2,9 @@
 
 import json
 import os
+import re
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +12,7 @@ import pytest
 
 from marin.store.layout import ENDS
 from marin.store.store import Store
-from tests.support.project import MARIN, Project
+from tests.support.project import EXPERIMENT, MARIN, Project
 from tests.support.visible import visible
 
 OK, FAILED, USAGE, DRIFT, EXPERIMENT_ERROR, STORE_ERROR = 0, 1, 2, 3, 4, 5  # docs/exit-codes.md
@@ -64,6 +66,22 @@ def test_plan_run_plan(project: Project, marin: Command) -> None:
     assert [held["action"] for held in after] == ["cached", "cached"]
     assert all((project.store / held["output"] / "text.txt").exists() for held in after)
     assert [held["identity"] for held in after] == [held["identity"] for held in before]
+
+
+def test_a_cached_run_imports_nothing_that_runs_steps(tmp_path: Path) -> None:
+    """Importing what runs steps would take as long as the whole rest of a cached run."""
+    # The module of the tests' own Blob imports what runs steps.
+    own = 'from marin import Artifact\n\n\nclass Blob(Artifact, kind="blob"):\n    bytes: int\n\n\n'
+    project = Project(tmp_path / "project", EXPERIMENT.replace("from tests.support.toy import Blob\n", own))
+    project.run()
+    command = [sys.executable, "-X", "importtime", *project.command()[1:]]
+    again = subprocess.run(command, capture_output=True, text=True, env=project.environment(), check=True)
+    assert "2 cached" in again.stdout
+    imported = set(re.findall(r"\| +(\S+)$", again.stderr, re.MULTILINE))
+    assert "marin.cli.carry_out" in imported
+    assert imported.isdisjoint(
+        {"marin.executor.scheduler", "marin.executor.backends.inline", "jinja2", "fsspec", "ray"}
+    )
 
 
 def test_what_set_changed_is_another_output_and_is_never_served_as_the_unmodified_one(
