@@ -176,13 +176,11 @@ def _failed(job: Job, store: Store, held: Held, error: BaseException, log: str, 
     if stopped:
         more = f"{SIGNALS}\n"
     line = redacted(str(SIGNALS) if stopped else str(error) if preempted else failure_line(error))
-    try:
+    with suppress(StoreError):
         store.log(log, more.encode(errors="backslashreplace"))
         store.objects.flush(log)
         when = time.strftime("%Y-%m-%d %H:%M:%S")
         failure = Failure(error=line, when=when, seconds=round(seconds, 3), stopped=stopped or preempted)
         store.objects.write(f"{held.attempt}/{FAILURE}", failure.to_json())
-    except StoreError:
-        more += "\n(the store could not take the failure report)"
     ending = Ending.PREEMPTED if preempted else Ending.LOST if isinstance(error, ProcessLost) else Ending.FAILED
-    return Outcome(ending=ending, error=line, details=more, log=log, seconds=seconds)
+    return Outcome(ending=ending, error=line, log=log, seconds=seconds)

@@ -62,13 +62,11 @@ class Outcome:
     ending: Ending
     record: Record | None = None
     error: str = ""  # one line
-    details: str = ""  # the traceback
     log: str = ""  # path of the attempt's log
     held_by: str = ""
     seconds: float = 0.0
     began_at: float = 0.0  # progress of the work that it continued, in the step's own unit
 
     def __post_init__(self) -> None:
-        """Remove credentials from messages, whatever failed."""
-        for name in ("error", "details"):
-            object.__setattr__(self, name, redacted(getattr(self, name)))
+        """Remove credentials from the message, whatever failed."""
+        object.__setattr__(self, "error", redacted(self.error))

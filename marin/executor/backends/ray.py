@@ -144,7 +144,7 @@ class RayBackend:
                 ended.append((job, ray.get(reference)))
             except RayTaskError as error:  # attempt() raises nothing: the worker could not even unpack the step
                 line = f"the worker could not load this step: {error.cause}"
-                ended.append((job, Outcome(ending=Ending.FAILED, error=line, details=str(error))))
+                ended.append((job, Outcome(ending=Ending.FAILED, error=line)))
             except NodeDiedError as error:
                 line = f"preempted: its machine is gone: {first_line(error)}"
                 self.preempted.append((job, Outcome(ending=Ending.PREEMPTED, error=line)))
@@ -154,7 +154,7 @@ class RayBackend:
                     self.crashed.append(job)
                 else:
                     line = f"its worker died {crashes} times; the last time: {first_line(error)}"
-                    ended.append((job, Outcome(ending=Ending.FAILED, error=line, details=str(error))))
+                    ended.append((job, Outcome(ending=Ending.FAILED, error=line)))
         return ended
 
     def _look_for_attempts(self) -> None:
