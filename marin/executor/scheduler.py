@@ -341,7 +341,8 @@ class Scheduler:
             return self._wait_for_holder(job.step, outcome.held_by)
         again = {Ending.PREEMPTED: Event.PREEMPTED, Ending.LOST: Event.RETRIED}.get(outcome.ending)
         if again is Event.RETRIED and not result.may_begin_again(outcome.began_at):
-            again = None
+            again, why = None, f"{result.losses} attempts lost a process; the last one: {outcome.error}"
+            outcome = replace(outcome, error=why)
         if again is not None:
             result.status, result.error, result.log = Status.WAITING, outcome.error, outcome.log
             self.listener(again, result)

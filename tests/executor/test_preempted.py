@@ -13,14 +13,15 @@ import pytest
 
 from marin import Context, ExecutorStep, execution
 from marin.errors import Preempted
-from marin.executor.backends.ray import CRASH_RETRIES, STOP_SECONDS
+from marin.executor.backends.ray import STOP_SECONDS
+from marin.executor.run_results import RETRIES
 from marin.store.attempts import AttemptStatus, attempts_called, standing
 from marin.store.store import Store
 from tests.executor.test_ray import cluster_address, run_on
 from tests.support.project import ROOT, Project, wait_for
 from tests.support.toy import Blob, run, statuses
 
-TIMES = CRASH_RETRIES + 2
+TIMES = RETRIES + 2
 
 
 class Taken(ExecutorStep[Blob], op="toy-preempted"):

@@ -253,7 +253,7 @@ def test_a_worker_that_always_dies_is_a_failure_in_the_end(address: str, prefix:
     die = Die(times=99, journal=str(tmp_path / "deaths"), label="die")
     done = run_on(address, prefix, end=die, other=Write(text="a", label="a"))
     assert statuses(done) == {"toy-die/die": "failed", "toy-write/a": "ran"}
-    assert "its worker died 4 times" in done.results[die].error
+    assert "4 attempts lost a process; the last one: its worker died" in done.results[die].error
 
 
 @pytest.mark.parametrize("dies", [False, True], ids=["lives", "dies"])

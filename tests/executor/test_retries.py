@@ -45,7 +45,7 @@ def test_a_few_times_without(tmp_path: Path) -> None:
     step = Dies(end=1, each=0, preempted=RETRIES + 2, label="stuck")
     done = run(str(tmp_path / "store"), end=step)
     assert statuses(done) == {"toy-dies-on-its-way/stuck": "failed"}
-    assert done.results[step].error == "ProcessLost: its process was killed"
+    assert done.results[step].error == "4 attempts lost a process; the last one: ProcessLost: its process was killed"
     attempts = list((tmp_path / "store/toy-dies-on-its-way").iterdir())
     assert len(attempts) == (RETRIES + 2) + (RETRIES + 1)
 

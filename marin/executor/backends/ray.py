@@ -35,7 +35,6 @@ from marin.steps.step import ExecutorStep
 from marin.store.ends import Claim, look_seconds, read_claims
 from marin.store.store import open_store
 
-CRASH_RETRIES = 3
 MAP_RETRIES = 2  # of an item whose worker died
 WAITING = 4096  # items of one map that Ray knows at a time
 LOOK_AT = 64  # claims at a time
@@ -49,9 +48,7 @@ class RayBackend:
     address: of a running cluster ("auto" for the one on this machine, "local" for a private one); "" for the cluster
     in RAY_ADDRESS, or a private one. on_message: told where the dashboard is.
 
-    A worker that dies (out of memory, killed) is not the step's failure. The attempt is repeated up to CRASH_RETRIES
-    times, and takes over from the dead attempt. If the worker's machine is gone, the attempt was preempted, which
-    does not count.
+    If a worker dies (out of memory, killed), the attempt was lost. If the worker's machine is gone, it was preempted.
     """
 
     def __init__(self, address: str = "", on_message: Callable[[str], None] = lambda _: None) -> None:
@@ -60,9 +57,7 @@ class RayBackend:
         self.running: dict[Any, Job] = {}
         self.queue: deque[Job] = deque()  # running jobs that are not known to have begun
         self.next_look = 0.0
-        self.crashes: dict[str, int] = {}
-        self.crashed: list[Job] = []  # to be sent again
-        self.preempted: list[tuple[Job, Outcome]] = []  # by the loss of a machine; not reported yet
+        self.interrupted: list[tuple[Job, Outcome]] = []  # by the death of a worker or a machine; not reported yet
         self.reservations: list[Reservation] = []  # that wait for their hosts
         self.reserved: dict[Any, Reservation] = {}  # of running jobs
         self.tasks: dict[bool, Any] = {}  # by isolated; exported to the cluster once
@@ -121,13 +116,9 @@ class RayBackend:
         if self.cluster is not None:
             self.cluster.must_live()
             # Without an answer the cluster has died, and not only a worker.
-            if (self.crashed or self.preempted) and self.cluster.answers():
-                for job in self.crashed:
-                    self.submit(job)
-                self.crashed.clear()
-                if preempted := self.preempted:
-                    self.preempted = []
-                    return preempted
+            if self.interrupted and self.cluster.answers():
+                interrupted, self.interrupted = self.interrupted, []
+                return interrupted
         self._send_reserved()
         if not self.running:
             time.sleep(seconds)  # every step is held by another driver
@@ -147,14 +138,10 @@ class RayBackend:
                 ended.append((job, Outcome(ending=Ending.FAILED, error=line)))
             except NodeDiedError as error:
                 line = f"preempted: its machine is gone: {first_line(error)}"
-                self.preempted.append((job, Outcome(ending=Ending.PREEMPTED, error=line)))
+                self.interrupted.append((job, Outcome(ending=Ending.PREEMPTED, error=line)))
             except RayError as error:
-                crashes = self.crashes[job.step.identity] = self.crashes.get(job.step.identity, 0) + 1
-                if crashes <= CRASH_RETRIES:
-                    self.crashed.append(job)
-                else:
-                    line = f"its worker died {crashes} times; the last time: {first_line(error)}"
-                    ended.append((job, Outcome(ending=Ending.FAILED, error=line)))
+                line = f"its worker died: {first_line(error)}"
+                self.interrupted.append((job, Outcome(ending=Ending.LOST, error=line)))
         return ended
 
     def _look_for_attempts(self) -> None:
@@ -187,8 +174,7 @@ class RayBackend:
             references = self._let_save(references)
         self.running.clear()
         self.queue.clear()
-        self.crashed.clear()
-        self.preempted.clear()
+        self.interrupted.clear()
         if references and ray.is_initialized():
             # First like Ctrl-C, so that attempts end their claims: other hosts cannot see that workers are gone.
             for reference in references:
