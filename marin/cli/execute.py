@@ -18,6 +18,7 @@ from marin.executor.backends.backend import Backend
 from marin.executor.backends.cluster import DASHBOARD, named_cluster
 from marin.executor.egress_meter import EgressMeter
 from marin.executor.events import Events, git_revision
+from marin.executor.job import RunSettings
 from marin.executor.run_results import Event, Run, Status, StepResult
 from marin.executor.scheduler import Scheduler
 from marin.plan.acceptance import accept_planned
@@ -73,12 +74,12 @@ def execute(
             backend = backend or _backend(options, hear)
             crosses = any(regions.of(decision.step) for decision in todo)
             on_message = functools.partial(say, console, style="yellow")
-            scheduler = Scheduler(
-                plan, backend, listen, source.stem, git, on_message=on_message,
-                check_inputs=options.check_inputs, tracker=options.track or "",
-                profile=options.profile, keep_going=options.keep_going,
-                meter=EgressMeter(store, regions, priced.allowance) if crosses else None,
+            settings = RunSettings(
+                experiment=source.stem, git=git, check_inputs=options.check_inputs,
+                tracker=options.track or "", profile=options.profile,
             )  # fmt: skip
+            meter = EgressMeter(store, regions, priced.allowance) if crosses else None
+            scheduler = Scheduler(plan, backend, listen, settings, on_message, meter, keep_going=options.keep_going)
             run = scheduler.execute()
     except BaseException as error:
         events.stopped(error)

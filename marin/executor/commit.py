@@ -103,8 +103,8 @@ def commit(
     if record.action:
         store.note_action(record)
     # On a disk, a later write within the same tick of the clock would not show, so a step that reads this compares it.
-    if job.run and not output.is_local:
-        compared_in(job.run)[output.url, root] = stamps
+    if not output.is_local:
+        compared_in(job.run.name)[output.url, root] = stamps
     return record
 
 
@@ -184,8 +184,8 @@ def _provenance(job: Job, started: float, notes: Sequence[str] = ()) -> Provenan
         host=holder.host,
         started=time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(started)),
         seconds=round(time.time() - started, 3),
-        experiment=job.experiment,
-        git=job.git,
+        experiment=job.run.experiment,
+        git=job.run.git,
         because=redacted(job.because),
         scale=job.scale,
         changes=[redacted(line) for line in job.changes],

@@ -54,7 +54,7 @@ class StepContext:
         self._begun: WorkInProgress
         self._noted = -NOTE_SECONDS
         self.milestones: Sequence[int] = sorted(job.milestones)
-        self.tracker, self.profile = job.tracker, job.profile
+        self.tracker, self.profile = job.run.tracker, job.run.profile
         self.code = job.code
         self.accelerator = hosts.accelerator if hosts is not None else job.step.resources.accelerator
         self.began_at = 0.0  # the first progress that it reported
@@ -225,7 +225,7 @@ class StepContext:
         job = next((each for each in self._job.milestones.values() if each.step == milestone), None)
         if job is None:
             raise KeyError(f"{milestone.name} is not a milestone that anybody requested from {self._job.step.name}")
-        watch = Watch(expiry=job.expiry)  # a worker that died on another machine may have left an unwatched claim
+        watch = Watch()  # a worker that died on another machine may have left an unwatched claim
         held = take_in_turn(lambda: take_step(self._store, job, watch), lambda _: self._still_ours())
         if isinstance(held, Record):
             return  # a worker that died had published it already, and its dependents may be reading it

@@ -40,7 +40,7 @@ class InputCheck:
 
     def begin(self) -> None:
         """Check the inputs before run() reads a byte. Raises CorruptOutput."""
-        known = compared_in(self._job.run) if self._job.run else dict[tuple[str, str], Stamps]()
+        known = compared_in(self._job.run.name)
         for record in self._job.inputs.values():
             output = self._store.output(record)
             listed = None if output.is_local else output.listing()  # a request, which gives stamps and sizes alike
@@ -87,7 +87,7 @@ class InputCheck:
             return False
 
     def _compare(self, record: Record, listed: Mapping[str, Stored] | None = None) -> Checked:
-        at_most = self._job.check_inputs
+        at_most = self._job.run.check_inputs
         found = self._store.examine(record, Check.CHECKSUMS, at_most, self._job.step.identity, listed)
         if found.wrong:
             raise CorruptOutput(

@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
+import uuid
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
 from marin.steps.step import ExecutorStep
-from marin.store.ends import EXPIRY, Claim
+from marin.store.ends import Claim
 from marin.store.files.verify import EVERY_BYTE
 from marin.store.record import Record
 from marin.store.redaction import redacted
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunSettings:
+    """The settings of a run, which all its jobs share."""
+
+    name: str = field(default_factory=lambda: uuid.uuid4().hex)  # of the run, see executor.input_check
+    experiment: str = ""
+    git: str = ""  # revision
+    check_inputs: int = EVERY_BYTE  # bytes of each input to compare before a step starts, see executor.input_check
+    tracker: str = ""  # tracker of trainings: "wandb", "trackio", or "" for none
+    profile: tuple[int, int] | None = None  # first and last optimizer step of a trace of trainings
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,15 +43,9 @@ class Job:
     milestones: dict[int, Job] = field(default_factory=dict["int", "Job"])  # to publish on the way, by step number
     keep_state: bool = False  # continue work that other code began, because a person accepted it; else throw it away
     dead_claim: tuple[int, int] | None = None  # number and beat of a foreign claim that was seen to stand still
-    expiry: float = EXPIRY  # seconds after which a claim that stands still is dead
     lifetime: str = ""  # see steps.lifetime; "" for no limit
-    experiment: str = ""
-    git: str = ""
     because: str = ""  # why an existing output is rebuilt
-    check_inputs: int = EVERY_BYTE  # bytes of each input to compare before the step starts, see executor.input_check
-    run: str = ""  # name of the run, see executor.input_check
-    profile: tuple[int, int] | None = None  # first and last optimizer step of a trace of trainings
-    tracker: str = ""  # tracker of trainings: "wandb", "trackio", or "" for none
+    run: RunSettings = field(default_factory=RunSettings)
     scale: str = ""  # "" outside an experiment
     changes: tuple[str, ...] = ()  # fields that --set changed
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import functools
-import uuid
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
-from marin.executor.job import Job
+from marin.executor.job import Job, RunSettings
 from marin.executor.run_results import Run
 from marin.plan.decision import Decision
 from marin.plan.early_cutoff import input_roots
@@ -23,13 +22,7 @@ class Jobs:
 
     run: Run
     replaced: Mapping[ExecutorStep[Any], Record]  # outputs that others committed meanwhile and this run rebuilds
-    experiment: str
-    git: str
-    expiry: float  # seconds after which a claim that stands still is dead
-    check_inputs: int  # bytes of each input to compare before a step reads it
-    tracker: str  # tracker of trainings, "" for none
-    profile: tuple[int, int] | None  # first and last optimizer step of a trace of trainings
-    name: str = field(default_factory=lambda: uuid.uuid4().hex)  # of the run
+    settings: RunSettings
 
     @property
     def _plan(self) -> Plan:
@@ -68,15 +61,9 @@ class Jobs:
             after=self.after(step),
             occupied=frozenset(self._plan.snapshot.attempts(step.op).of_identity(step.identity)),
             keep_state=step.identity in self._plan.keep_state,
-            expiry=self.expiry,
             lifetime="" if step in self._results else str(step.lifetime),
-            experiment=self.experiment,
-            git=self.git,
             because=self._because(decision),
-            check_inputs=self.check_inputs,
-            tracker=self.tracker,
-            profile=self.profile,
-            run=self.name,
+            run=self.settings,
             scale=self._plan.snapshot.scale,
             changes=self._plan.experiment.changes.get(step.identity, ()),
         )

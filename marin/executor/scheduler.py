@@ -13,7 +13,7 @@ from marin.errors import MarinError, PlanError, StalePlan
 from marin.executor.backends.backend import Backend
 from marin.executor.commit import commit_alias
 from marin.executor.egress_meter import EgressMeter
-from marin.executor.job import Ending, Job, Outcome
+from marin.executor.job import Ending, Job, Outcome, RunSettings
 from marin.executor.jobs import Jobs
 from marin.executor.other_drivers import RevocationWatch, accept_or_raise
 from marin.executor.run_results import Event, Listener, Run, Status
@@ -26,7 +26,6 @@ from marin.plan.plan import Plan
 from marin.steps.step import ExecutorStep
 from marin.store.attempts import note_stop
 from marin.store.ends import LOOK_SECONDS, Claim, Watch, read_claims
-from marin.store.files.verify import EVERY_BYTE
 from marin.store.in_use import Uses
 from marin.store.record import Record
 
@@ -40,25 +39,21 @@ class Scheduler:
         plan: Plan,
         backend: Backend,
         listener: Listener,
-        experiment: str = "",
-        git: str = "",
+        settings: RunSettings | None = None,
         on_message: Callable[[str], None] = lambda _: None,
-        check_inputs: int = EVERY_BYTE,
-        tracker: str = "",
-        profile: tuple[int, int] | None = None,
         meter: EgressMeter | None = None,
         *,
         keep_going: bool = False,
     ) -> None:
-        """listener: called at every change. on_message: receives the reason of each wait. check_inputs: bytes of each
-        input that are checked before a step reads it. tracker: of trainings, "wandb" or "trackio". profile: first and
-        last optimizer step of a trace of trainings. meter: of bytes between regions, if steps run in another region.
-        keep_going: also begin steps that only lead to steps broken by a failure.
+        """listener: called at every change. on_message: receives the reason of each wait. meter: of bytes between
+        regions, if steps run in another region. keep_going: also begin steps that only lead to steps broken by a
+        failure.
         """
+        settings = settings or RunSettings()
         self.plan, self.backend, self.listener = plan, backend, listener
         self.store = plan.store
         self.watch = Watch()  # of other drivers' claims
-        self.uses = Uses(self.store, experiment, on_message, self.watch)
+        self.uses = Uses(self.store, settings.experiment, on_message, self.watch)
         self.revocations = RevocationWatch(self.store, plan.snapshot.records)
         self.run = Run(plan)
         self.todo: dict[ExecutorStep[Any], Action] = {}  # actions of steps that the plan has not settled
@@ -73,16 +68,7 @@ class Scheduler:
         self.meter, self.keep_going = meter, keep_going
         self.milestones: dict[ExecutorStep[Any], list[ExecutorStep[Any]]] = {}  # by the training that publishes them
         self.replaced: dict[ExecutorStep[Any], Record] = {}  # that others committed meanwhile, to be rebuilt
-        self.jobs = Jobs(
-            run=self.run,
-            replaced=self.replaced,
-            experiment=experiment,
-            git=git,
-            expiry=self.watch.expiry,
-            check_inputs=check_inputs,
-            tracker=tracker,
-            profile=profile,
-        )
+        self.jobs = Jobs(run=self.run, replaced=self.replaced, settings=settings)
         self.next_look, self.started = 0.0, False
 
     def execute(self) -> Run:

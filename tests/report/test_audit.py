@@ -10,6 +10,7 @@ from msgspec import structs
 
 from marin import Context, Pinned
 from marin.executor.backends.inline import InlineBackend
+from marin.executor.job import RunSettings
 from marin.executor.run_results import StepResult
 from marin.executor.scheduler import Scheduler
 from marin.plan.decision import OnDrift
@@ -81,7 +82,7 @@ def test_what_somebody_decided_is_good_to_know(prefix: str, tmp_path: Path) -> N
 
 def test_how_it_was_made_may_be_doubtful(prefix: str) -> None:
     plan = planned(prefix, mixed=MIXED)
-    Scheduler(plan, InlineBackend(), _say_nothing, git="0123456789abcdef+dirty").execute()
+    Scheduler(plan, InlineBackend(), _say_nothing, RunSettings(git="0123456789abcdef+dirty")).execute()
     assert subjects(audit_store(Store(prefix))) == {
         "dirty git tree": {"toy-write/web", "toy-write/math", "toy-join/mixed"}
     }

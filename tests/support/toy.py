@@ -8,6 +8,7 @@ from typing import Any
 
 from marin import Artifact, Checkpoint, Context, Directory, ExecutorStep, execution, since, value
 from marin.executor.backends.inline import InlineBackend
+from marin.executor.job import RunSettings
 from marin.executor.run_results import Run
 from marin.executor.scheduler import Scheduler
 from marin.plan.plan import OnDrift, Plan, make_plan
@@ -140,7 +141,8 @@ def runs_otherwise(monkeypatch: Any, cls: type[ExecutorStep[Any]], run: Callable
 
 def execute(plan: Plan, check_inputs: int = EVERY_BYTE, *, keep_going: bool = False) -> Run:
     listener, backend = (lambda *_: None), InlineBackend()
-    return Scheduler(plan, backend, listener, check_inputs=check_inputs, keep_going=keep_going).execute()
+    settings = RunSettings(check_inputs=check_inputs)
+    return Scheduler(plan, backend, listener, settings, keep_going=keep_going).execute()
 
 
 def record_of(prefix: str, step: ExecutorStep[Any]) -> Record:
