@@ -6,8 +6,7 @@ import functools
 import logging
 import os
 import time
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 from typing import Any
 
@@ -26,6 +25,7 @@ from marin.executor.commit import commit, take_step
 from marin.executor.context import Hosts, Mapper, StepContext
 from marin.executor.failures import details, failure_line
 from marin.executor.job import Ending, Job, Outcome
+from marin.executor.log_capture import captured
 from marin.executor.signals import SIGNALS
 from marin.fingerprint.fingerprint import CodeFingerprint
 from marin.fingerprint.observation.listening import observing
@@ -45,21 +45,14 @@ from marin.store.store import Store
 
 logger = logging.getLogger(__name__)
 
-type Capture = Callable[[Store, str], AbstractContextManager[None]]
-
-
-def no_capture(_store: Store, _log: str) -> AbstractContextManager[None]:
-    return nullcontext()
-
 
 def attempt(
-    job: Job, mapper: Mapper, capture: Capture = no_capture, watch: Watch | None = None, hosts: Hosts | None = None
+    job: Job, mapper: Mapper, *, output_to_log: bool = False, watch: Watch | None = None, hosts: Hosts | None = None
 ) -> Outcome:
     """Build the step unless somebody else makes it. Never raises for an error in run().
 
-    capture(store, log): a context that sends the process's output to the log, if the backend can do that. watch: judges
-    whether another holder is dead, if the job does not say so. hosts: reserved for the attempt, if it runs on an
-    accelerator of a cluster.
+    output_to_log: send the process's output to the attempt's log. watch: judges whether another holder is dead, if the
+    job does not say so. hosts: reserved for the attempt, if it runs on an accelerator of a cluster.
     """
     store = _store(job.prefix, os.getpid())
     step = job.step
@@ -86,7 +79,7 @@ def attempt(
                 scope = replace(scope_of(type(step), job.prefix), code=frozenset(code.units))
                 covered = functools.partial(executed().covered, code=code)
                 logger.debug("%s runs %.2f s after its claim", step.name, time.time() - started)
-                with capture(store, log), context.staged():
+                with captured(store, log) if output_to_log else nullcontext(), context.staged():
                     with observing(scope, covered, executed().keeps) as seen:
                         artifact = step.run(context)
                     if not isinstance(artifact, Artifact):

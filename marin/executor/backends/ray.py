@@ -26,7 +26,6 @@ from marin.executor.backends.step_pickles import Unpacked, addressed, packed
 from marin.executor.context import Told
 from marin.executor.failures import explained, first_line
 from marin.executor.job import Ending, Job, Outcome
-from marin.executor.log_capture import captured
 from marin.executor.signals import SIGNALS
 from marin.executor.verbosity import log_as_asked
 from marin.fingerprint.observation.listening import current
@@ -222,7 +221,7 @@ def run_attempt(job: bytes, parcels: Any, gang: Gang | None = None) -> Outcome:
     log_as_asked()
     try:
         with SIGNALS.heard_by_worker():
-            return attempt(_unpacked(parcels).job(job), map_on_ray, captured, hosts=gang)
+            return attempt(_unpacked(parcels).job(job), map_on_ray, output_to_log=True, hosts=gang)
     except KeyboardInterrupt:
         if not SIGNALS.terminated:
             raise
