@@ -29,7 +29,7 @@ class Jobs:
         return self.run.plan
 
     @functools.cached_property
-    def _results(self) -> set[ExecutorStep[Any]]:
+    def results(self) -> set[ExecutorStep[Any]]:
         """Return the experiment's results, which marin keeps without limit, regardless of their lifetimes."""
         return set(self._plan.experiment.results.values())
 
@@ -61,7 +61,7 @@ class Jobs:
             after=self.after(step),
             occupied=frozenset(self._plan.snapshot.attempts(step.op).of_identity(step.identity)),
             keep_state=step.identity in self._plan.keep_state,
-            lifetime="" if step in self._results else str(step.lifetime),
+            lifetime="" if step in self.results else str(step.lifetime),
             because=self._because(decision),
             run=self.settings,
             scale=self._plan.snapshot.scale,

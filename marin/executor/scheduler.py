@@ -18,7 +18,6 @@ from marin.executor.jobs import Jobs
 from marin.executor.other_drivers import RevocationWatch, accept_or_raise
 from marin.executor.run_results import Event, Listener, Run, Status
 from marin.executor.signals import SIGNALS
-from marin.executor.useless import useless
 from marin.fingerprint.fingerprint import store_code
 from marin.plan.decision import Action
 from marin.plan.outside_data import keep_listing, listing
@@ -360,4 +359,17 @@ class Scheduler:
                 self.ready.append(dependent)
         self.listener(Event.ENDED, result)
         if status is Status.FAILED and not self.keep_going:
-            self.useless |= dict.fromkeys(filter(self._is_open, useless(self.plan, self.todo, step)), step)
+            self.useless |= dict.fromkeys(filter(self._is_open, self._useless(step)), step)
+
+    def _useless(self, failed: ExecutorStep[Any]) -> list[ExecutorStep[Any]]:
+        """Return the steps that only lead to unsettled steps that cannot be made, because they need the failed one."""
+        steps = [decision.step for decision in self.plan.decisions]  # dependencies first
+        broken = {failed}
+        for step in steps:
+            if step in self.todo and not broken.isdisjoint(step.dependencies):
+                broken.add(step)
+        needed = self.jobs.results - broken
+        for step in reversed(steps):
+            if step in needed:
+                needed.update(step.dependencies)
+        return [step for step in steps if step not in needed and step not in broken]
