@@ -136,7 +136,7 @@ def _backend(plan: Plan) -> Backend:
     from marin.executor.backends.cluster import named_cluster
     from marin.executor.backends.private_ray import stay_on_this_machine
     from marin.executor.backends.ray import RayBackend
-    from marin.executor.backends.shipping import must_ship
+    from marin.executor.backends.step_pickles import must_ship
 
     if named_cluster("") is None:
         stay_on_this_machine()

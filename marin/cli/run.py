@@ -75,7 +75,7 @@ def _planned(experiment: Experiment, store: Store, source: Path, options: RunOpt
         stay_on_this_machine()
     todo = plan.having(Action.RUN, Action.RECHECK)
     if todo and not options.prefix.startswith(IN_MEMORY):
-        from marin.executor.backends.shipping import must_ship
+        from marin.executor.backends.step_pickles import must_ship
 
         must_ship(decision.step for decision in todo)
     return options.priced(plan)

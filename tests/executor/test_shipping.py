@@ -12,7 +12,7 @@ import pytest
 
 from marin import Context, ExecutorStep, execution, value
 from marin.errors import BadField, ExperimentError
-from marin.executor.backends.shipping import must_ship
+from marin.executor.backends.step_pickles import must_ship
 from tests.support.project import EXPERIMENT, Project
 from tests.support.toy import Blob, Color, Count, Join, Write
 
