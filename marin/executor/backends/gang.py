@@ -218,7 +218,9 @@ def reason(failures: Mapping[Host, BaseException]) -> BaseException:
     host, error = min(failures.items(), key=lambda each: _precedence(each[1]))
     if host.count == 1 or not isinstance(error, MarinError):
         return error
-    others = [f"\n{other}: {_line(said)}" for other, said in failures.items() if other != host]
+    others = [
+        f"\n{other}: {type(said).__name__}: {first_line(said)}" for other, said in failures.items() if other != host
+    ]
     return type(error)(f"{host}: {error}{''.join(others)}")
 
 
@@ -230,8 +232,3 @@ def _precedence(error: BaseException) -> int:
     if isinstance(error, ProcessLost):
         return 1
     return 2 if isinstance(error, MarinError) and not isinstance(error, TrainingFailed | StepFailed) else 4
-
-
-def _line(error: BaseException) -> str:
-    kind, text = type(error).__name__, str(error).strip()
-    return f"{kind}: {text.splitlines()[0]}" if text else kind
