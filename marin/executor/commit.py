@@ -100,8 +100,6 @@ def commit(
         observed=observed,
     )
     _commit(store, held, record, entries, lasting=costly or time.time() - started >= WORTH_SYNCING)
-    if record.action:
-        store.note_action(record)
     # On a disk, a later write within the same tick of the clock would not show, so a step that reads this compares it.
     if not output.is_local:
         compared_in(job.run.name)[output.url, root] = stamps
@@ -161,8 +159,6 @@ def commit_mirrored(store: Store, held: Held, record: Record, entries: Iterable[
     if record.alias_of:
         return held.commit(record.to_bytes())
     _commit(store, held, record, list(entries), lasting=True)  # it crossed a network, and the source may soon be gone
-    if record.action:
-        store.note_action(record)
 
 
 def _commit(store: Store, held: Held, record: Record, entries: Sequence[FileEntry], *, lasting: bool) -> None:
@@ -175,6 +171,8 @@ def _commit(store: Store, held: Held, record: Record, entries: Sequence[FileEntr
     if lasting:
         store.objects.make_durable([*(f"{held.attempt}/{entry.path}" for entry in entries), described])
     held.commit(content, lasting=lasting)
+    if record.action:
+        store.note_action(record)
 
 
 def _provenance(job: Job, started: float, notes: Sequence[str] = ()) -> Provenance:
