@@ -61,7 +61,6 @@ class StepContext:
         self.notes: list[str] = []
         self._hosts, self._has_begun = hosts, False
         self._job, self._store, self._held, self._mapper = job, store, held, mapper
-        self._inputs: Mapping[str, Record] = job.inputs
         self.input_check = InputCheck(store, job)
 
     @property
@@ -106,9 +105,9 @@ class StepContext:
         return self._begun.observed.joined(now) if self.used_state else now
 
     def __getitem__[A: Artifact](self, step: ExecutorStep[A]) -> A:
-        if step.identity not in self._inputs:
+        record = self._job.inputs.get(step.identity)
+        if record is None:
             raise KeyError(f"{self._job.step.name} reads {step.name}, which is not one of its fields")
-        record = self._inputs[step.identity]
         made = artifact_from(record.kind, record.facts, self._store.output(record))
         return made  # pyright: ignore[reportReturnType]
 
