@@ -69,35 +69,33 @@ def attempt(
     context = StepContext(job, store, held, mapper, hosts)
     seen: Observation | None = None
     try:
-        try:
-            held.start_beating()
-            with store_errors(store.prefix):
-                context.log(f"{step.name} {step.identity} attempt {held.number} on {this_process()}")
-                code = check_code(job)
-                context.input_check.begin()
-                outside = context.outside = must_be_planned(step, job.outside)
-                scope = replace(scope_of(type(step), job.prefix), code=frozenset(code.units))
-                covered = functools.partial(executed().covered, code=code)
-                logger.debug("%s runs %.2f s after its claim", step.name, time.time() - started)
-                with captured(store, log) if output_to_log else nullcontext(), context.staged():
-                    with observing(scope, covered, executed().keeps) as seen:
-                        artifact = step.run(context)
-                    if not isinstance(artifact, Artifact):
-                        raise StepFailed(
-                            f"{step.name}: run() returned {type(artifact).__name__}; it must return an Artifact"
-                        )
-                    _must_hold_something(step, artifact)
-                    logger.debug("%s: run() took %.2f s", step.name, time.time() - started)
-                    must_be_the_same(step, outside)
-                    observed = context.observed(seen, code)
-                    context.deliver()
-                    context.input_check.end()
-                    record = commit(
-                        job, store, held, artifact, started, context.input_check.checked, observed, notes=context.notes
+        held.start_beating()
+        with store_errors(store.prefix):
+            context.log(f"{step.name} {step.identity} attempt {held.number} on {this_process()}")
+            code = check_code(job)
+            context.input_check.begin()
+            outside = context.outside = must_be_planned(step, job.outside)
+            scope = replace(scope_of(type(step), job.prefix), code=frozenset(code.units))
+            covered = functools.partial(executed().covered, code=code)
+            logger.debug("%s runs %.2f s after its claim", step.name, time.time() - started)
+            with captured(store, log) if output_to_log else nullcontext(), context.staged():
+                with observing(scope, covered, executed().keeps) as seen:
+                    artifact = step.run(context)
+                if not isinstance(artifact, Artifact):
+                    raise StepFailed(
+                        f"{step.name}: run() returned {type(artifact).__name__}; it must return an Artifact"
                     )
-        finally:
-            held.stop_beating()
+                _must_hold_something(step, artifact)
+                logger.debug("%s: run() took %.2f s", step.name, time.time() - started)
+                must_be_the_same(step, outside)
+                observed = context.observed(seen, code)
+                context.deliver()
+                context.input_check.end()
+                record = commit(
+                    job, store, held, artifact, started, context.input_check.checked, observed, notes=context.notes
+                )
     except BaseException as error:
+        held.stop_beating()
         if context.used_state and not held.lost:
             with suppress(MarinError, OSError):
                 if context.input_check.was_rewritten():  # the work in progress may come from wrong bytes
