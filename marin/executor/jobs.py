@@ -49,13 +49,14 @@ class Jobs:
 
     def _of(self, step: ExecutorStep[Any], inputs: dict[str, Record]) -> Job:
         today, decision = self._plan.today[step], self._plan.of(step)
+        roots = input_roots(step, lambda read: self.run.results[read].record)
         return Job(
             prefix=self._plan.store.prefix,
             step=step,
             code=today.code.digest,
             packages=dict(today.code.packages),
             outside=today.outside,
-            action=self._action(step),
+            action="" if roots is None else action_key(step, roots),
             inputs=inputs,
             replaces="" if (record := self.replaced.get(step, decision.record)) is None else record.attempt,
             after=self.after(step),
@@ -74,7 +75,3 @@ class Jobs:
             return ""
         reason = self.run.results[decision.step].reason
         return f"{reason}: {self._plan.because}" if decision.forced and self._plan.because else reason
-
-    def _action(self, step: ExecutorStep[Any]) -> str:
-        roots = input_roots(step, lambda read: self.run.results[read].record)
-        return "" if roots is None else action_key(step, roots)
