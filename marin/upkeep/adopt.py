@@ -20,6 +20,7 @@ from marin.fingerprint.fingerprint import store_code
 from marin.fingerprint.of_step import code_fingerprint
 from marin.plan.outside_data import outside_of
 from marin.steps.artifact import KINDS, Artifact, artifact_from
+from marin.steps.misfit import needed_fields
 from marin.steps.step import Context, ExecutorStep
 from marin.steps.value import execution
 from marin.store.ends import LOOK_SECONDS, Watch
@@ -238,14 +239,14 @@ def _agreed(
     kind: type[Artifact], from_files: Mapping[str, Any], known: Mapping[str, Any], given: Mapping[str, Any], source: str
 ) -> dict[str, Any]:
     """Return the artifact's facts: from its files, or else as given, or else from its own record."""
-    fields = {spec.name: spec for spec in dataclasses.fields(cast(Any, kind))}
+    fields = {spec.name for spec in dataclasses.fields(cast(Any, kind))}
     for name, value in given.items():
         if name not in fields:
             raise BadField(f"--facts: {kind.kind} has no fact {name!r}; {did_you_mean(name, fields)}")
         if name in from_files and from_files[name] != value:
             raise BadField(f"--facts says {name} = {value!r}, but the files of {source} hold {from_files[name]!r}")
     facts = {name: value for name, value in {**known, **given, **from_files}.items() if name in fields}
-    if missing := [name for name, spec in fields.items() if name not in facts and _has_no_default(spec)]:
+    if missing := [name for name in needed_fields(kind) if name not in facts]:
         example = ", ".join(f'"{name}": …' for name in missing)
         raise BadField(
             f"the files of {source} do not hold {' and '.join(missing)}, which {kind.kind} needs: "
@@ -255,10 +256,6 @@ def _agreed(
         return json.loads(json.dumps(kind(**facts).facts()))
     except BadField as error:
         raise BadField(f"--facts: {error}") from error
-
-
-def _has_no_default(spec: dataclasses.Field[Any]) -> bool:
-    return spec.default is dataclasses.MISSING and spec.default_factory is dataclasses.MISSING
 
 
 def _existing(store: Store, root: str, content: str, source: str) -> tuple[Record | None, Record | None]:
