@@ -50,24 +50,24 @@ def digest(encoded: bytes) -> str:
     return hashlib.sha256(encoded).hexdigest()
 
 
-def encode(value: object, path: str, found: list[Any], naming: Naming = _by_identity) -> bytes:
+def encode(value: object, path: str, found: list[Any]) -> bytes:
     """Return the canonical bytes of one value.
 
     path: the place of the value, for the error ("Tokenize.text_field"). found: encode appends every step to it; marin
     finds dependencies this way. Raises UnencodableValue naming path.
     """
     try:
-        return _encode(value, _Walk(found, naming))
+        return _encode(value, _Walk(found))
     except NoEncodingError as error:
         raise error.at(path) from error.__cause__
 
 
-def encode_fields(instance: Any, path: str, found: list[Any], naming: Naming = _by_identity) -> bytes:
+def encode_fields(instance: Any, found: list[Any], naming: Naming = _by_identity) -> bytes:
     """Return the bytes of every identity-bearing field, in name order. Raises UnencodableValue naming the field."""
     try:
         return _encode_fields(instance, _Walk(found, naming))
     except NoEncodingError as error:
-        raise error.at(path) from error.__cause__
+        raise error.at(type(instance).__name__) from error.__cause__
 
 
 def in_order_of_keys(pairs: list[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
@@ -75,7 +75,7 @@ def in_order_of_keys(pairs: list[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
 
     If a key has no encoding, no identity holds the mapping, and the items keep their order.
     """
-    walk = _Walk([], _by_identity)
+    walk = _Walk([])
     try:
         return sorted(pairs, key=lambda pair: _encode(pair[0], walk))
     except NoEncodingError:
@@ -106,7 +106,7 @@ class _Walk:
     """The state of one encoding."""
 
     found: list[Any]
-    naming: Naming
+    naming: Naming = _by_identity
     depth: int = 0
 
 
@@ -249,7 +249,7 @@ def _identity_fields(cls: type) -> list[tuple[str, bytes, Callable[[], bytes] | 
     fields: list[tuple[str, bytes, Callable[[], bytes] | None]] = []
     for spec in dataclasses.fields(cls):
         if EXECUTION not in spec.metadata:
-            default = functools.cache(functools.partial(_encode, spec.default, _Walk([], _by_identity)))
+            default = functools.cache(functools.partial(_encode, spec.default, _Walk([])))
             named = str(spec.metadata.get(FORMERLY, spec.name))
             fields.append((spec.name, named.encode(), default if SINCE in spec.metadata else None))
     fields.sort(key=lambda field: field[1])

@@ -110,7 +110,7 @@ class ExecutorStep[A: Artifact](_FrozenFields):
         """Return 64 hex digits from operator, version and identity fields. Dependencies enter by their identities."""
         found: list[ExecutorStep[Any]] = []
         try:
-            fields = encode_fields(self, type(self).__name__, found)
+            fields = encode_fields(self, found)
         except RecursionError as error:  # raised before the identities of the steps in its fields are known
             name = f"{self.op}/{self.label}".rstrip("/")
             raise CyclicSteps(f"steps depend on themselves: {name} → {name}") from error
@@ -121,7 +121,7 @@ class ExecutorStep[A: Artifact](_FrozenFields):
     def dependencies(self) -> tuple[ExecutorStep[Any], ...]:
         """Return the steps in the identity fields, at any depth, each once, in field order."""
         found: list[ExecutorStep[Any]] = []
-        encode_fields(self, type(self).__name__, found)
+        encode_fields(self, found)
         return _each_once(found)
 
     @property
@@ -303,7 +303,7 @@ def action_key(step: ExecutorStep[Any], roots: Mapping[str, str]) -> str:
             return f"action {action_key(step.producer, roots)}"
         return f"bytes {roots[read.identity]}"
 
-    fields = encode_fields(step, type(step).__name__, [], content)
+    fields = encode_fields(step, [], content)
     return digest(b"action\0" + step.op.encode() + b"\0" + str(step.version).encode() + b"\0" + fields)
 
 
