@@ -167,9 +167,7 @@ def _freeze(instance: object, spec: CheckedField, given: object) -> object:
     place = f"{type(instance).__name__}.{spec.name}"
     try:
         frozen = _frozen_value(given, 0)
-    except NoEncodingError as error:
-        raise error.at(place) from None
-    except TypeError as error:  # a key or a set item is of a class whose hash can change
+    except (NoEncodingError, TypeError) as error:  # too deep; or a key or set item is of a class whose hash can change
         raise UnencodableValue(f"{place}: {error}") from error
     if spec.execution:
         frozen = _copied(frozen)
