@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 
-from marin.errors import CorruptRecord
-from marin.store.layout import FAILURE
 from marin.store.record import Record
-from marin.store.store import Store
-from marin.upkeep.gc.survey import files_below
 
 
 class GarbageKind(StrEnum):
@@ -40,31 +34,3 @@ class Garbage:
     objects: tuple[str, ...] = ()  # control files
     fenced: tuple[str, ...] = ()  # identities whose open attempt gc ends first, because its holder may wake up
     hard: bool = False  # it goes even if an output that stays was built from it
-
-
-def with_extent(store: Store, piece: Garbage) -> Garbage:
-    """Return a piece of one folder with its bytes, files and, if unknown, the time of the newest file.
-
-    A piece without times is never old. An empty folder counts as old: an interrupted removal left it.
-    """
-    (folder,) = piece.folders
-    found = files_below(store, folder)
-    newest = max((entry.modified for entry in found.values()), default=0.0) or float("inf")
-    return replace(
-        piece,
-        why=piece.why or _ending(store, folder, found),
-        bytes=sum(entry.size for entry in found.values()),
-        files=len(found),
-        since=piece.since if piece.since is not None else newest if found else 0.0,
-    )
-
-
-def _ending(store: Store, attempt: str, files: Collection[str]) -> str:
-    """Return how an uncommitted attempt ended. files: everything in its directory."""
-    if FAILURE not in files:
-        return "did not finish"
-    with suppress(CorruptRecord):
-        failure = store.failure(attempt)
-        if failure is not None and failure.stopped:
-            return "stopped"
-    return "failed"

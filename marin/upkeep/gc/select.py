@@ -18,7 +18,7 @@ from marin.store.layout import ACTIONS, CLAIMS, CODE, ENDS, OUTSIDE, STAMPS, SUP
 from marin.store.lineage import ADOPT, Output, output_of
 from marin.store.process import Holder
 from marin.store.record import Record
-from marin.upkeep.gc.garbage import Garbage, GarbageKind, with_extent
+from marin.upkeep.gc.garbage import Garbage, GarbageKind
 from marin.upkeep.gc.survey import StoreSurvey
 
 DAY = 86400.0  # seconds
@@ -295,7 +295,7 @@ class _Search:
 
     def _old(self, possible: list[Garbage], least: float) -> list[Garbage]:
         """Return the pieces that are old, with their extent. Pieces without a time have the time of their files."""
-        found = side_by_side(lambda piece: with_extent(self.survey.store, piece), possible)
+        found = side_by_side(self.survey.with_extent, possible)
         return [piece for piece in found if not least or self.now - (piece.since or 0.0) > least]
 
     def _leftovers(self, gone: set[str]) -> list[Garbage]:

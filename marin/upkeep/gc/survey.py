@@ -6,6 +6,7 @@ import functools
 import time
 from collections.abc import Iterable
 from contextlib import suppress
+from dataclasses import replace
 from itertools import chain
 
 from marin.errors import CorruptRecord
@@ -16,12 +17,13 @@ from marin.store.files.transfer import side_by_side
 from marin.store.files.walk import entries_below
 from marin.store.in_use import read_runs
 from marin.store.inventory import Inventory
-from marin.store.layout import RECORD, RECORDS, end_name
+from marin.store.layout import FAILURE, RECORD, RECORDS, end_name
 from marin.store.objects.errors import control_errors
 from marin.store.objects.stored import Stored
 from marin.store.record import Record, parse_record
 from marin.store.revocation import revoked
 from marin.store.store import Store
+from marin.upkeep.gc.garbage import Garbage
 
 SHOWN = 5  # unreadable objects that an error names
 
@@ -32,7 +34,7 @@ class StoreSurvey:
     @paused()
     def __init__(self, store: Store) -> None:
         self.store = store
-        self.files = functools.cache(functools.partial(files_below, store))  # of a control folder, as first listed
+        self.files = functools.cache(functools.partial(_files_below, store))  # of a control folder, as first listed
         try:
             self.runs = read_runs(store)  # first: outputs that a run commits meanwhile are found below
             self.attempts = every_attempt(store)  # before the records: an attempt committed meanwhile is not an orphan
@@ -77,8 +79,31 @@ class StoreSurvey:
                 found.add(parse_record(content, name).attempt)
         return found
 
+    def with_extent(self, piece: Garbage) -> Garbage:
+        """Return a piece of one folder with its bytes, files and, if unknown, the time of the newest file.
 
-def files_below(store: Store, folder: str) -> dict[str, Stored]:
+        A piece without times is never old. An empty folder counts as old: an interrupted removal left it.
+        """
+        (folder,) = piece.folders
+        found = _files_below(self.store, folder)
+        newest = max((entry.modified for entry in found.values()), default=0.0) or float("inf")
+        return replace(
+            piece,
+            why=piece.why or ("did not finish" if FAILURE not in found else self._failed_or_stopped(folder)),
+            bytes=sum(entry.size for entry in found.values()),
+            files=len(found),
+            since=piece.since if piece.since is not None else newest if found else 0.0,
+        )
+
+    def _failed_or_stopped(self, attempt: str) -> str:
+        with suppress(CorruptRecord):
+            failure = self.store.failure(attempt)
+            if failure is not None and failure.stopped:
+                return "stopped"
+        return "failed"
+
+
+def _files_below(store: Store, folder: str) -> dict[str, Stored]:
     """Return every file below a folder with size and time, also ``.marin/`` and half-written files. One listing."""
     directory = store.directory / folder
     if not directory.is_local:
