@@ -76,8 +76,7 @@ class _Copier:
     def __init__(self, source: Directory, target: Directory, progress: CopyProgress, go_on: Callable[[], None]) -> None:
         self.source, self.target, self.progress, self.go_on = source, target, progress, go_on
         self.there = target.listing()
-        schemes = {where.url.split("://")[0] for where in (source, target)}
-        one_kind = len(schemes) == 1 and schemes <= set(REMOTE)
+        one_kind = transfer.scheme_of(source.url) == transfer.scheme_of(target.url) in REMOTE
         self.offered = source.listing() if one_kind else dict[str, Stored]()  # files that the store itself can copy
 
     def bring(self, entry: FileEntry) -> None:
