@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from marin.errors import BadField
@@ -64,10 +64,10 @@ def roots_of(experiments: Iterable[Experiment]) -> Roots:
 @dataclass(frozen=True)
 class Selection:
     goes: list[Garbage]
-    stays: Counter[KeepReason] = field(default_factory=Counter[KeepReason])  # number of outputs by reason
-    bytes: int = 0  # of the outputs that stay
-    unknown: tuple[str, ...] = ()  # directories named like attempts of steps never begun here; they stay
-    named: dict[str, KeepReason] = field(default_factory=dict[str, KeepReason])  # why named outputs stay
+    stays: Counter[KeepReason]  # number of outputs by reason
+    bytes: int  # of the outputs that stay
+    unknown: tuple[str, ...]  # directories named like attempts of steps never begun here; they stay
+    named: dict[str, KeepReason]  # why named outputs stay
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,8 +97,7 @@ def find_garbage(survey: StoreSurvey, options: GcOptions, now: float) -> Selecti
             f"--unreachable: none of the {len(options.roots.steps)} steps of the named experiments is in the store "
             f"{survey.store.prefix}, so every output would go. Check --prefix, --experiment and --scale"
         )
-    found = _Search(survey, options, now).found()
-    return replace(found, goes=[piece for piece in found.goes if piece.kind in options.kinds])
+    return _Search(survey, options, now).found()
 
 
 class _Search:
@@ -134,7 +133,8 @@ class _Search:
                 size += records[0].bytes
         attempts, unknown = self._attempts()
         gone = {folder for piece in [*outputs, *attempts] for folder in piece.folders}
-        goes = [*outputs, *attempts, *self._work(), *self._leftovers(gone)]
+        every = [*outputs, *attempts, *self._work(), *self._leftovers(gone)]
+        goes = [piece for piece in every if piece.kind in self.options.kinds]
         stays = {identity: reason for identity, reason in why.items() if isinstance(reason, KeepReason)}
         named = {identity: reason for identity, reason in stays.items() if identity in self.options.named}
         return Selection(goes, Counter(stays.values()), size, unknown, named)
