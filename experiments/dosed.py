@@ -89,13 +89,13 @@ class Dosed:
     def leak(self) -> ExecutorStep[Tokens]:
         documents = ProblemDocuments(items=self.items, form=Form.OLMES, label="test-items")
         leaked = Sample(documents=documents, count=self.size.leaked, label="leaked")
-        return Tokenize(documents=leaked, tokenizer=self.data.tokenizer(), label="leaked")
+        return Tokenize(documents=leaked, tokenizer=self.data.tokenizer, label="leaked")
 
     def score(self, name: str, checkpoint: ExecutorStep[Checkpoint]) -> Evaluate:
         return Evaluate(
             label=name,
             checkpoint=checkpoint,
-            tokenizer=self.data.tokenizer(),
+            tokenizer=self.data.tokenizer,
             tasks={"gsm": self.items},
             references={"gsm_reference": gsm8k.reference_items()},
             items_per_task=self.size.items,
@@ -111,7 +111,7 @@ class Dosed:
             arm=run.label,
             order=order_of(run),
             suspects=(self.leak(),),
-            tokenizer=self.data.tokenizer(),
+            tokenizer=self.data.tokenizer,
             items=self.items,
         )
 

@@ -39,7 +39,7 @@ def build(scale: Scale) -> Experiment:
     chats: dict[str, ExecutorStep[Tokens]] = {
         name: TokenizeChats(
             chats=each.raw(scale),
-            tokenizer=data.tokenizer(),
+            tokenizer=data.tokenizer,
             seq_len=seq_len,
             template=TEMPLATES[scale],
             max_dropped=0.2,

@@ -257,7 +257,7 @@ class Marin32B:
         return Evaluate(
             label=name,
             checkpoint=checkpoint,
-            tokenizer=self.data.tokenizer(),
+            tokenizer=self.data.tokenizer,
             domains=held_out.domains(scale, DOMAINS[scale]),
             tasks={"gsm": items},
             references={"gsm_reference": gsm8k.reference_items()},
@@ -275,6 +275,6 @@ class Marin32B:
             arm=arm.label,
             order=order_of(arm),
             suspects=suspects,
-            tokenizer=self.data.tokenizer(),
+            tokenizer=self.data.tokenizer,
             items=items,
         )

@@ -253,7 +253,7 @@ class Marin8B:
         scale, size = self.data.scale, self.size
         return Watch(
             domains=held_out.domains(scale, WATCHED[scale]),
-            tokenizer=self.data.tokenizer(),
+            tokenizer=self.data.tokenizer,
             every=every,
             bytes_per_domain=size.look_bytes,
         )
@@ -314,7 +314,7 @@ class Marin8B:
         return suites.evaluation(
             f"{name}-suite",
             checkpoint,
-            self.data.tokenizer(),
+            self.data.tokenizer,
             tasks,
             weights=Weights.AVERAGED,
             resources=tpu("v4-8"),
@@ -342,7 +342,7 @@ class Marin8B:
         return Evaluate(
             label=name,
             checkpoint=checkpoint,
-            tokenizer=self.data.tokenizer(),
+            tokenizer=self.data.tokenizer,
             domains=domains,
             tasks=tasks or {},
             window=window,

@@ -8,6 +8,7 @@ its issue 5034; in a new run write ``Tokenize(…, bos=True)``.
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import cast
 
 from marin import Documents, ExecutorStep, Items, Mixture, Scale, Tokenizer, Tokens, mixture
@@ -50,11 +51,11 @@ class Pipeline:
         return Decontaminate(documents=self.documents(name), against=self.decontaminate_against, label=name)
 
     def tokens(self, name: str) -> ExecutorStep[Tokens]:
-        return Tokenize(documents=self.clean(name), tokenizer=self.tokenizer(), label=name)
+        return Tokenize(documents=self.clean(name), tokenizer=self.tokenizer, label=name)
 
     def cached(self, name: str) -> ExecutorStep[Tokens]:
         """Return the tokens as the cluster's cache had them: not decontaminated."""
-        return Tokenize(documents=self.documents(name), tokenizer=self.tokenizer(), label=name)
+        return Tokenize(documents=self.documents(name), tokenizer=self.tokenizer, label=name)
 
     def mix(self, weights: Mapping[str, float], as_cached: Collection[str] = ()) -> TokenMix:
         """Return the mixture of these sources by weight. as_cached: sources to read as the cache had them."""
@@ -63,6 +64,7 @@ class Pipeline:
         read = {name: self.cached(name) if name in as_cached else self.tokens(name) for name in weights}
         return mixture({read[name]: weight for name, weight in weights.items()})
 
+    @cached_property
     def tokenizer(self) -> ExecutorStep[Tokenizer]:
         if self.scale is Scale.FULL:
             # Marin's tokenizer is Llama 3's with another chat template, which pretraining does not use.

@@ -91,7 +91,7 @@ class Swarm:
         return Evaluate(
             label=run.label,
             checkpoint=run,
-            tokenizer=self.data.tokenizer(),
+            tokenizer=self.data.tokenizer,
             domains=self.domains(),
             tasks={"gsm": self.items} if "gsm/olmes/bpb" in self.size.objective else {},
             window=window,
