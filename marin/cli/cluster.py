@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import re
 import subprocess
@@ -14,6 +13,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import click
+from msgspec.structs import replace
 from rich.console import Console
 from rich.text import Text
 
@@ -245,7 +245,7 @@ def _ray(*arguments: str) -> int:
 
 
 def _without_secrets(job: ClusterJob) -> ClusterJob:
-    return dataclasses.replace(job, command=redacted(job.command), message=redacted(job.message))
+    return replace(job, command=redacted(job.command), message=redacted(job.message))
 
 
 def _job_row(job: ClusterJob) -> list[Text | str]:

@@ -9,6 +9,7 @@ from contextlib import ExitStack
 from typing import Any
 
 import click
+from msgspec.structs import asdict
 from rich.console import Console
 from rich.text import Text
 
@@ -221,5 +222,5 @@ def _as_json(prefix: str, found: Selection, swept: SweepResult | None) -> dict[s
     def shown(pieces: Sequence[Garbage]) -> list[dict[str, Any]]:
         return [{name: getattr(piece, name) for name in SHOWN} for piece in pieces]
 
-    selection = {**vars(found), "goes": shown(found.goes)}
-    return {"store": prefix, "selection": selection, "swept": swept and {**vars(swept), "gone": shown(swept.gone)}}
+    selection = {**asdict(found), "goes": shown(found.goes)}
+    return {"store": prefix, "selection": selection, "swept": swept and {**asdict(swept), "gone": shown(swept.gone)}}

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 
+from msgspec import Struct
 from rich.console import Console
 
 from marin.cli.exits import Exit
@@ -15,8 +15,7 @@ from marin.plan.plan import Plan
 from marin.report.trainings import must_not_starve
 
 
-@dataclass(frozen=True)
-class PricedPlan:
+class PricedPlan(Struct, frozen=True, dict=True):
     plan: Plan
     regions: Regions  # regions of the steps and of the store
     allowance: Allowance  # bytes that may cross regions

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import logging
 import os
 import time
 from contextlib import nullcontext, suppress
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from marin.errors import (
     CodeChanged,
@@ -75,7 +77,7 @@ def attempt(
             code = check_code(job)
             context.input_check.begin()
             outside = context.outside = must_be_planned(step, job.outside)
-            scope = replace(scope_of(type(step), job.prefix), code=frozenset(code.units))
+            scope = dataclasses.replace(scope_of(type(step), job.prefix), code=frozenset(code.units))
             covered = functools.partial(executed().covered, code=code)
             logger.debug("%s runs %.2f s after its claim", step.name, time.time() - started)
             with captured(store, log) if output_to_log else nullcontext(), context.staged():

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import uuid
-from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
+
+from msgspec import Struct, field
+from msgspec.structs import force_setattr
 
 from marin.steps.step import ExecutorStep
 from marin.store.ends import Claim
@@ -14,8 +16,7 @@ from marin.store.record import Record
 from marin.store.redaction import redacted
 
 
-@dataclass(frozen=True, kw_only=True)
-class RunSettings:
+class RunSettings(Struct, frozen=True, kw_only=True):
     """The settings of a run, which all its jobs share."""
 
     name: str = field(default_factory=lambda: uuid.uuid4().hex)  # of the run, see executor.input_check
@@ -26,8 +27,7 @@ class RunSettings:
     profile: tuple[int, int] | None = None  # first and last optimizer step of a trace of trainings
 
 
-@dataclass(frozen=True, kw_only=True)
-class Job:
+class Job(Struct, frozen=True, kw_only=True):
     """Everything that a worker needs to make one step."""
 
     prefix: str  # of the store
@@ -62,8 +62,7 @@ class Ending(StrEnum):
     LOST = "lost"  # one of its processes died or stood still; it is tried again while it makes progress
 
 
-@dataclass(frozen=True, kw_only=True)
-class Outcome:
+class Outcome(Struct, frozen=True, kw_only=True):
     """The outcome of an attempt."""
 
     ending: Ending
@@ -76,4 +75,4 @@ class Outcome:
 
     def __post_init__(self) -> None:
         """Remove credentials from the message, whatever failed."""
-        object.__setattr__(self, "error", redacted(self.error))
+        force_setattr(self, "error", redacted(self.error))

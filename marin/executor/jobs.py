@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from marin.executor.job import Job, RunSettings
 from marin.executor.run_results import Run
@@ -16,8 +18,7 @@ from marin.steps.step import ExecutorStep, action_key
 from marin.store.record import Record
 
 
-@dataclass(frozen=True, kw_only=True)
-class Jobs:
+class Jobs(Struct, frozen=True, kw_only=True, dict=True):
     """The jobs of one run."""
 
     run: Run

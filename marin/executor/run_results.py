@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
+
+from msgspec import Struct, field
 
 from marin.plan.decision import Action
 from marin.plan.plan import Plan
@@ -39,8 +40,7 @@ class Event(StrEnum):
     STOPPED = "stopped"  # stopped with the run
 
 
-@dataclass
-class StepResult:
+class StepResult(Struct):
     step: ExecutorStep[Any]
     status: Status
     reason: str  # why it ran, or why it did not
@@ -63,8 +63,7 @@ class StepResult:
         return self.losses <= RETRIES
 
 
-@dataclass
-class Run:
+class Run(Struct):
     plan: Plan
     results: dict[ExecutorStep[Any], StepResult] = field(
         default_factory=dict[ExecutorStep[Any], StepResult]

@@ -6,8 +6,9 @@ import logging
 import time
 from collections import deque
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from marin.errors import MarinError, PlanError, StalePlan
 from marin.executor.backends.backend import Backend

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
+from msgspec import Struct
 
 from marin.store.files import written
 from marin.store.files.directory import Directory
@@ -23,8 +23,7 @@ from marin.store.files.written import Written
 MARKS = "done"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Shipped:
+class Shipped(Struct, frozen=True, kw_only=True):
     """The work of ``ctx.map``, callable in any process. out: the attempt's directory, by URL."""
 
     work: Callable[[Any], Any]
@@ -53,8 +52,7 @@ class Made(msgspec.Struct, frozen=True, omit_defaults=True):
     hashes: dict[str, Written] = {}
 
 
-@dataclass(frozen=True)
-class MakeShard:
+class MakeShard(Struct, frozen=True):
     """``work`` as a function of an item and of the folder for its files."""
 
     work: Callable[[Any, Directory], Any]

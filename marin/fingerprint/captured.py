@@ -13,9 +13,10 @@ import logging
 import re
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from types import BuiltinFunctionType, CodeType, FunctionType, MemberDescriptorType, MethodType, ModuleType
 from typing import Any, cast
+
+from msgspec import Struct, field
 
 from marin.errors import UnencodableValue
 from marin.fingerprint.origin import is_engine, is_local
@@ -30,8 +31,7 @@ _GENERATED = frozenset(
 )
 
 
-@dataclass
-class SourcelessCode:
+class SourcelessCode(Struct):
     """shows: whether a file of source shows a function or class. texts: by the name under which they count.
 
     roots: functions, classes and modules with source that it leads to. problems: what cannot be counted.

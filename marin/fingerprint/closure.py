@@ -19,8 +19,9 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from enum import IntEnum
+
+from msgspec import Struct, field
 
 from marin.fingerprint.lookup.definitions import CONTENT, Key
 from marin.fingerprint.lookup.keepers import Keepers
@@ -44,8 +45,7 @@ class CountedParts(IntEnum):
     DOCS = 3
 
 
-@dataclass(frozen=True)
-class Part:
+class Part(Struct, frozen=True):
     """A unit as it counts.
 
     text: with annotations and docstrings if they count. named: the classes that these annotations name.
@@ -57,8 +57,7 @@ class Part:
     named: tuple[Key, ...] = ()
 
 
-@dataclass
-class Reach:
+class Reach(Struct):
     """The units that some roots reach. parts: the units as they count together, once all are found.
 
     loaded: local modules that are imported on the way.

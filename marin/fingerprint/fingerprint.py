@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import msgspec
+from msgspec import Struct
 
 from marin.errors import CorruptRecord
 from marin.fingerprint.moved import as_before, match, named_today, said_more, since_fields
@@ -88,8 +89,7 @@ class _StoredCode(Document, frozen=True, kw_only=True):
     sources: dict[str, str] = msgspec.field(default_factory=dict[str, str])
 
 
-@dataclass(frozen=True)
-class Change:
+class Change(Struct, frozen=True):
     """One difference. old, new: digests of a unit or versions of a package; "" where there is none.
 
     moved: a unit that was called old is the same under another name. gained: a since() field that a class has now.

@@ -18,8 +18,9 @@ import glob
 import os
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from fnmatch import fnmatchcase, translate
+
+from msgspec import Struct
 
 from marin.fingerprint.settings import settings_of
 
@@ -46,8 +47,7 @@ file that is opened counts under any name."""
 _COUNTED = frozenset({"SLURM_ARRAY_TASK_ID"})
 
 
-@dataclass(frozen=True)
-class Ignored:
+class Ignored(Struct, frozen=True):
     """The patterns of ignored variables and names, see above."""
 
     variables: tuple[str, ...] = IGNORED_VARIABLES

@@ -16,7 +16,8 @@ import functools
 import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from marin.fingerprint.name_lookups import Lookups, lookups_in
 from marin.fingerprint.unit_text import EMPTY, LABEL, Sources, Text, copied, module_of, own_name, text_of
@@ -40,8 +41,7 @@ _OLD = re.compile(r"\bmarin_(?:datasets|infra|operators)\b")
 _NEW = re.compile(r"(?<![\w.])(?:operators\.datasets|operators|infra)\b")
 
 
-@dataclass(frozen=True)
-class Matched:
+class Matched(Struct, frozen=True):
     """The result of matching two fingerprints.
 
     moved: new name by old name. same: units that differ only by moved names, or only in since() fields. changed, lost:
@@ -77,8 +77,7 @@ def match(old: Sources, new: Sources) -> Matched:
     return matched
 
 
-@dataclass(frozen=True)
-class _Comparison:
+class _Comparison(Struct, frozen=True, dict=True):
     """A comparison of two fingerprints that assumes that some units moved. queried: see Lookups."""
 
     old: Sources

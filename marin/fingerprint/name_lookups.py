@@ -8,7 +8,8 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from marin.fingerprint.source.local_names import QUERY
 from marin.fingerprint.unit_text import EMPTY, Sources, Text, module_of, own_name, text_of
@@ -17,8 +18,7 @@ _NAME_ATTRIBUTES = ("__name__", "__qualname__")
 _NAMESPACE_READERS = ("vars", "dir", "getmembers", "getattr")
 
 
-@dataclass(frozen=True)
-class Lookups:
+class Lookups(Struct, frozen=True):
     """Names that must stay.
 
     modules: modules whose namespaces are searched. names: definitions whose ``__name__`` is read. every: whether it may

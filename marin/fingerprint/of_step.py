@@ -13,6 +13,8 @@ from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any, NamedTuple, cast
 
+from msgspec import Struct
+
 from marin.errors import PatchedCode, UnseenCode
 from marin.fingerprint.captured import SourcelessCode, file_of
 from marin.fingerprint.closure import DIGITS, Closures
@@ -257,8 +259,7 @@ class _Question(NamedTuple):
     named: tuple[tuple[str, str], ...] = ()
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class _Answer:
+class _Answer(Struct, frozen=True, eq=False):
     """A fingerprint. methods: attributes that its code uses of objects that may be an input's step. units: its code."""
 
     fingerprint: CodeFingerprint

@@ -5,8 +5,9 @@ from __future__ import annotations
 import functools
 import os
 import tomllib
-from dataclasses import dataclass
 from typing import Any, cast
+
+from msgspec import Struct
 
 from marin.errors import ExperimentError
 
@@ -14,8 +15,7 @@ _PATTERNS = ("ignored-variables", "ignored-names")
 _ON_DRIFT = ("stop", "rebuild")
 
 
-@dataclass(frozen=True)
-class Settings:
+class Settings(Struct, frozen=True):
     """The settings of a project.
 
     ignored_variables, ignored_names: patterns, see marin.fingerprint.ignored. on_drift: "stop" or "rebuild".

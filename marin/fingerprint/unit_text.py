@@ -9,7 +9,8 @@ import ast
 import functools
 import re
 from collections.abc import Iterator, Mapping, Set
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from marin.fingerprint.source.bindings import DEFINITIONS
 from marin.fingerprint.source.local_names import FRAMES, looked_up, numbered
@@ -22,8 +23,7 @@ type Sources = Mapping[str, str]
 type _Comparable = tuple[str, str, dict[tuple[str, str], list[str]]]  # code, lines that are no code, targets of names
 
 
-@dataclass(frozen=True)
-class Text:
+class Text(Struct, frozen=True, dict=True):
     """The parts of a unit's source.
 
     labels: (scope, name, target) of each imported name, in the order of the bindings. rest: lines that are no code.

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from marin.steps.step import ExecutorStep
 from marin.store.record import Acceptance, Record
@@ -11,8 +12,7 @@ from marin.store.record import Acceptance, Record
 type Conditions = dict[ExecutorStep[Any], Condition]
 
 
-@dataclass(frozen=True, kw_only=True)
-class FilesState:
+class FilesState(Struct, frozen=True, kw_only=True):
     """The state of a committed output's files."""
 
     wrong: str = ""  # the fault of the files, "" if they have none
@@ -20,8 +20,7 @@ class FilesState:
     notes: tuple[str, ...] = ()  # remarks for people
 
 
-@dataclass(frozen=True, kw_only=True)
-class Comparison:
+class Comparison(Struct, frozen=True, kw_only=True):
     """The differences between the code, data and inputs that an output was built from and today's."""
 
     changes: tuple[str, ...] = ()  # one line each
@@ -38,16 +37,14 @@ class Comparison:
 UNCHANGED = Comparison()
 
 
-@dataclass(frozen=True, kw_only=True)
-class Missing:
+class Missing(Struct, frozen=True, kw_only=True):
     """Why a step is not in the store."""
 
     reason: str
     only_inputs_changed: bool = False  # an earlier output differs only in its inputs: with equal bytes nothing runs
 
 
-@dataclass(frozen=True, kw_only=True)
-class Condition:
+class Condition(Struct, frozen=True, kw_only=True):
     """The facts about one step, read once."""
 
     record: Record | None = None  # the committed record

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from marin.plan.condition import Condition, Conditions, Missing
 from marin.plan.early_cutoff import Alias, input_roots
@@ -47,8 +49,7 @@ PINNED = "pinned: "
 NAMED = 12  # changes of one output; a folder of text may have thousands
 
 
-@dataclass(frozen=True, kw_only=True)
-class Decision:
+class Decision(Struct, frozen=True, kw_only=True):
     step: ExecutorStep[Any]
     action: Action
     reason: str  # one line for people

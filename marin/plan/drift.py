@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
+
+from msgspec import Struct
 
 from marin.fingerprint.fingerprint import FORMAT, Change, CodeFingerprint, compare, stored_code
 from marin.fingerprint.of_step import executed
@@ -18,8 +19,7 @@ from marin.store.store import Store
 PACKAGE = "package "  # the beginning of a note about a package
 
 
-@dataclass(frozen=True)
-class CurrentCode:
+class CurrentCode(Struct, frozen=True, dict=True):
     """The code and data that would build a step now, apart from its inputs.
 
     entries: the outside data, see marin.plan.outside_data. present: today's state of files that earlier runs read.

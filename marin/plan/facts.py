@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from marin.errors import CorruptRecord
 from marin.plan.condition import UNCHANGED, Comparison, Condition, Conditions, FilesState

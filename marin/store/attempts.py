@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 from contextlib import suppress
-from dataclasses import dataclass
 from enum import StrEnum
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from marin.errors import CorruptRecord, MarinError, UnknownStep, did_you_mean
@@ -34,8 +34,7 @@ class AttemptStatus(StrEnum):
     ABSENT = "absent"  # never built, or only an unfinished attempt
 
 
-@dataclass(frozen=True)
-class Attempt:
+class Attempt(Struct, frozen=True):
     """One attempt at a step, known by its directory."""
 
     directory: str  # below the store

@@ -19,10 +19,10 @@ import uuid
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import datetime
 
 import msgspec
+from msgspec import Struct
 from msgspec.structs import replace
 
 from marin.errors import MarinError, StalePlan
@@ -208,8 +208,7 @@ def _gone(store: Store, records: Collection[Record]) -> list[Record]:
     return [each for each in missing if each.identity not in now or now[each.identity].attempt != each.attempt]
 
 
-@dataclass(frozen=True)
-class Run:
+class Run(Struct, frozen=True):
     """One run that wrote its needs. beat: None once the run has ended."""
 
     name: str

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from marin.errors import BadField, BadPrefix
 
@@ -20,8 +21,7 @@ _PAIRS = {
 }
 
 
-@dataclass(frozen=True)
-class Region:
+class Region(Struct, frozen=True):
     """A region, such as ``gcp/us-central2`` or ``aws/us-east-1``, or ``local`` for a machine in no cloud.
 
     name: as the provider writes it, in lower case. A bucket may also have a name that covers several regions: ``us``

@@ -13,15 +13,15 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Collection
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from marin.errors import CorruptRecord
 from marin.store.documents import Versioned
 from marin.store.objects.objects import Objects
 
 
-@dataclass(frozen=True)
-class Statements[T: Versioned]:
+class Statements[T: Versioned](Struct, frozen=True):
     """The statements in one folder. kind: their class. called: their name for people. remedy: for unreadable ones."""
 
     objects: Objects

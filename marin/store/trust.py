@@ -5,7 +5,8 @@ from __future__ import annotations
 import functools
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from marin.errors import CorruptRecord
 from marin.store.earlier import earlier_records
@@ -20,8 +21,7 @@ MOST_ROUNDS = 6  # of reads, each one step further up; after them, every record 
 SHOWN = 3  # steps to name on the way from a revoked output, the nearest ones
 
 
-@dataclass(frozen=True, eq=False)
-class Distrust:
+class Distrust(Struct, frozen=True, eq=False):
     """The reason why an output must not be used."""
 
     taint: Taint  # that found it

@@ -8,9 +8,10 @@ import json
 import tempfile
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
+
+from msgspec import Struct
 
 from marin.errors import BadField, InputError, Revoked, StepFailed, did_you_mean
 from marin.executor.attempt import attempt
@@ -74,8 +75,7 @@ class Adopt(ExecutorStep[Artifact], op=ADOPT):
         return artifact_from(self.kind, json.loads(self.facts), ctx.out)
 
 
-@dataclass(frozen=True)
-class Adopted:
+class Adopted(Struct, frozen=True):
     """An adopted output. new: False if the store already held the same bytes; ``record`` is then that output's."""
 
     record: Record

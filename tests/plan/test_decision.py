@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from marin import ExecutorStep, Pinned
 from marin.plan.condition import UNCHANGED, Comparison, Condition, Missing

@@ -14,8 +14,9 @@ import threading
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from marin.errors import ClusterLost, NoCluster, TokenRefused
 from marin.executor import verbosity
@@ -47,8 +48,7 @@ REFUSED = "Unauthenticated"  # part of Ray's message about a token
 REMEDY = "Give another --address, --address local for a private Ray, or --backend inline"
 
 
-@dataclass(frozen=True, kw_only=True)
-class NamedCluster:
+class NamedCluster(Struct, frozen=True, kw_only=True):
     """A cluster that the user named. origin: the option or variable that names it. remedy: advice if it fails."""
 
     address: str

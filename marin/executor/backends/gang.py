@@ -9,8 +9,9 @@ import functools
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from marin.errors import MarinError, Preempted, ProcessAborted, ProcessLost, StepFailed, TrainingFailed
 from marin.executor.backends.private_ray import free_ports
@@ -34,8 +35,7 @@ def is_there(group: Any) -> bool:
     return placement_group_table(group).get("state") == "CREATED"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Gang:
+class Gang(Struct, frozen=True, kw_only=True):
     """The hosts of one attempt.
 
     address: of the first one. places: by host, a PlacementGroupSchedulingStrategy of Ray with one bundle of a placement

@@ -17,10 +17,12 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from http.client import HTTPException
 from typing import Any
 from urllib.parse import urlsplit
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from marin.errors import AmbiguousName, ClusterLost, NoCluster, UnknownStep
 from marin.executor.backends.cluster import (
@@ -46,8 +48,7 @@ print("dashboard", JobSubmissionClient(sys.argv[1]).get_address())
 REMEDY = "Give the --address of a running cluster, or start one with `marin cluster up`"
 
 
-@dataclass(frozen=True, kw_only=True)
-class ClusterJob:
+class ClusterJob(Struct, frozen=True, kw_only=True):
     """A driver that was submitted to a cluster."""
 
     name: str  # of the submission; unique on its cluster
@@ -61,8 +62,7 @@ class ClusterJob:
     metadata: Mapping[str, str]
 
 
-@dataclass(frozen=True, kw_only=True)
-class ClusterNode:
+class ClusterNode(Struct, frozen=True, kw_only=True):
     name: str
     address: str
     is_head: bool
@@ -71,8 +71,7 @@ class ClusterNode:
     resources: Mapping[str, float]
 
 
-@dataclass(frozen=True, kw_only=True)
-class RunningTask:
+class RunningTask(Struct, frozen=True, kw_only=True):
     """A task that a cluster runs or will run: a step, a piece of a step, or another program's task."""
 
     name: str

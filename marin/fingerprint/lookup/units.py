@@ -5,8 +5,9 @@ from __future__ import annotations
 import functools
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from marin.errors import ExperimentError
 from marin.fingerprint.lookup.definitions import CONTENT, Definition, Key, Resolver
@@ -53,8 +54,7 @@ READ_WITHOUT_PYTHON = frozenset(
 )
 
 
-@dataclass
-class Unit:
+class Unit(Struct):
     """The code of a top-level name, with its names resolved.
 
     text: normalised source, and where imported names lead.

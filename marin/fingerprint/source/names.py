@@ -12,9 +12,10 @@ import functools
 import sys
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Literal, cast
+
+from msgspec import Struct, field
 
 from marin.fingerprint.source.bindings import bound_names, chained, parameters
 from marin.fingerprint.source.module import ANY, FIELD, SCRIPT, Reference, Role, Target
@@ -33,8 +34,7 @@ _BLIND = frozenset(
 )
 
 
-@dataclass
-class Scope:
+class Scope(Struct):
     """A scope of names. bound: its own names. imports: names that it imports. outer: names that it declares global.
 
     kind "inner": the scope of a comprehension or of type parameters.

@@ -7,9 +7,10 @@ import functools
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
+
+from msgspec import Struct, field
 
 from marin.fingerprint.source.bindings import (
     CONTAINERS,
@@ -39,8 +40,7 @@ class Import(NamedTuple):
     binds: tuple[tuple[str, Target], ...]
 
 
-@dataclass
-class RemovedParts:
+class RemovedParts(Struct):
     """The parts that normalising removes from a function or class.
 
     They count if something reads them, and imports tell the targets of names. imports: import statements inside the
@@ -53,8 +53,7 @@ class RemovedParts:
     type_params: tuple[str, ...] = ()
 
 
-@dataclass(eq=False)
-class Syntax:
+class Syntax(Struct, eq=False, dict=True):
     """One parsed file. name: the module's dotted name. package: the start of relative imports.
 
     bindings: every statement that binds a name, in order. effects: the statements that bind nothing

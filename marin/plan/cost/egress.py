@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple
+
+from msgspec import Struct, field
+from msgspec.structs import asdict
 
 from marin.errors import BadField, EgressOverBudget, StoreError, UnknownRegion
 from marin.steps.step import ExecutorStep
@@ -17,8 +19,7 @@ NAMED = 8  # steps that are named in a refusal
 _SIZE = re.compile(r"([0-9]+(?:\.[0-9]*)?)\s*(?:([KMGTP])(i?)B|B?)", re.ASCII | re.IGNORECASE)
 
 
-@dataclass(frozen=True)
-class Amount:
+class Amount(Struct, frozen=True):
     """An amount of bytes. Some may be estimated, and some may not be known yet."""
 
     bytes: int = 0
@@ -58,8 +59,7 @@ class Route(NamedTuple):
         return f"{self.source} → {self.target}"
 
 
-@dataclass(frozen=True)
-class Egress:
+class Egress(Struct, frozen=True):
     """Bytes that cross regions, by route. Bytes that stay within one region have no entry."""
 
     by_route: Mapping[Route, Amount] = field(default_factory=dict[Route, Amount])
@@ -176,8 +176,7 @@ def _bucket(url: str) -> str:
     return f"{scheme}://{rest.split('/')[0]}" if rest else url
 
 
-@dataclass(frozen=True, kw_only=True)
-class Allowance:
+class Allowance(Struct, frozen=True, kw_only=True):
     """The bytes that may cross regions."""
 
     stated: int | None = None  # the budget that somebody stated; None: BUDGET, if all sizes are known before

@@ -13,8 +13,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from marin.plan.cost.egress import Amount, Egress, Regions, total, total_egress
 from marin.plan.decision import REMADE, Action, Decision
@@ -28,8 +29,7 @@ from marin.store.record import Record
 TEXT_BYTES_PER_TOKEN = 4  # of English in UTF-8; Llama 3's tokenizer gives fewer tokens than this
 
 
-@dataclass(frozen=True)
-class Sizes:
+class Sizes(Struct, frozen=True):
     """The size of each step's output. A step that is not listed has an unknown size."""
 
     of: dict[ExecutorStep[Any], Size] = field(default_factory=dict[ExecutorStep[Any], Size])
@@ -110,16 +110,14 @@ def _size_of(record: Record) -> Size:
     )
 
 
-@dataclass(frozen=True, kw_only=True)
-class Training:
+class Training(Struct, frozen=True, kw_only=True):
     work: Work
     accelerator: str
     chips: int
     chip_hours: float | None  # None without an accelerator
 
 
-@dataclass(frozen=True, kw_only=True)
-class StepCost:
+class StepCost(Struct, frozen=True, kw_only=True):
     """The cost of a step that will run, or that runs if an input's bytes change (then decision.action is RECHECK)."""
 
     decision: Decision
@@ -133,8 +131,7 @@ class StepCost:
         return self.decision.step.name
 
 
-@dataclass
-class Sum:
+class Sum(Struct):
     """The costs of several steps. work: None if no step trains. chip_hours: None if no training has an accelerator."""
 
     actions: Counter[Action] = field(default_factory=Counter[Action])

@@ -5,8 +5,9 @@ from __future__ import annotations
 import hashlib
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 from marin.store.files.directory import Directory
 from marin.store.files.manifest import FileEntry
@@ -80,8 +81,7 @@ def manifest_and_stamps(directory: Directory) -> tuple[list[FileEntry], dict[str
     return entries, directory.file_stamps(stored)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Examined:
+class Examined(Struct, frozen=True, kw_only=True):
     """The result of comparing an output with its manifest. wrong: the differences. checked: how thoroughly."""
 
     wrong: list[str]

@@ -5,8 +5,9 @@ from __future__ import annotations
 import hashlib
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from marin.store.files import transfer
 from marin.store.objects.clients import send
@@ -15,8 +16,7 @@ from marin.store.objects.stored import Stored
 SMALL = 16 << 20  # bytes; a smaller file is sent in one call, and the store's checksum is the md5 of its bytes
 
 
-@dataclass(frozen=True)
-class Written:
+class Written(Struct, frozen=True):
     """A file that this process wrote.
 
     sha256, md5: of the bytes, in hex. stored: the store's answer about the file afterwards, if it was asked.

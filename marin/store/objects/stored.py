@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from base64 import b64decode
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from msgspec import Struct
 
-@dataclass(frozen=True)
-class Stored:
+
+class Stored(Struct, frozen=True):
     """The size, checksum and time of a stored file.
 
     checksum: the store's own, after its kind (``md5:``, ``crc32c:``, ``etag:``); "" if the store keeps none.

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 from marin.store.record import Record
 
@@ -18,8 +19,7 @@ class GarbageKind(StrEnum):
     LEFTOVERS = "leftovers"  # control files that nothing refers to any more
 
 
-@dataclass(frozen=True, kw_only=True)
-class Garbage:
+class Garbage(Struct, frozen=True, kw_only=True):
     """A thing that gc deletes whole or not at all."""
 
     kind: GarbageKind

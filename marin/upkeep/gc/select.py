@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
 from enum import StrEnum
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from marin.errors import BadField
 from marin.plan.outside_data import listing
@@ -42,8 +44,7 @@ class KeepReason(StrEnum):
     FOREVER = "kept for good"
 
 
-@dataclass(frozen=True)
-class Roots:
+class Roots(Struct, frozen=True):
     """The steps, results and pins of experiments, which gc keeps."""
 
     steps: frozenset[str] = frozenset()  # identities
@@ -61,8 +62,7 @@ def roots_of(experiments: Iterable[Experiment]) -> Roots:
     )
 
 
-@dataclass(frozen=True)
-class Selection:
+class Selection(Struct, frozen=True):
     goes: list[Garbage]
     stays: Counter[KeepReason]  # number of outputs by reason
     bytes: int  # of the outputs that stay
@@ -70,8 +70,7 @@ class Selection:
     named: dict[str, KeepReason]  # why named outputs stay
 
 
-@dataclass(frozen=True, kw_only=True)
-class GcOptions:
+class GcOptions(Struct, frozen=True, kw_only=True):
     """The options of a gc.
 
     at_once: wait no days, not even the day during which an ended run may be started again. Work in progress still

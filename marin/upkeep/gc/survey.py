@@ -6,8 +6,9 @@ import functools
 import time
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import replace
 from itertools import chain
+
+from msgspec.structs import replace
 
 from marin.errors import CorruptRecord
 from marin.store.attempts import every_attempt

@@ -11,8 +11,9 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from marin.errors import BadPrefix, StoreError
 from marin.store.ends import Claim, Held, How, Watch, end_attempt, take_in_turn
@@ -35,8 +36,7 @@ def look(store: Store, options: GcOptions, clock: Callable[[], float] = time.tim
     return find_garbage(StoreSurvey(store), options, clock())
 
 
-@dataclass
-class SweepResult:
+class SweepResult(Struct):
     """The result of a gc. refused: why the store refused a deletion, by name. left: why a piece stays, by name."""
 
     gone: list[Garbage] = field(default_factory=list[Garbage])

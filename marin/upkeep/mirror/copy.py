@@ -15,9 +15,9 @@ import time
 from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import CancelledError, ThreadPoolExecutor, as_completed
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from marin.errors import BadPrefix, CorruptOutput, LeaseLost, StoreError
@@ -41,8 +41,7 @@ OUTPUTS_AT_A_TIME = 8
 RUN = "mirror"  # the run's name for gc
 
 
-@dataclass(frozen=True)
-class MirroredOutput:
+class MirroredOutput(Struct, frozen=True):
     """A mirrored output. record: as committed in the target. copied: False if another call copied it meanwhile."""
 
     record: Record
@@ -96,8 +95,7 @@ def mirror(
             pool.shutdown(cancel_futures=True)
 
 
-@dataclass(frozen=True)
-class _Copies:
+class _Copies(Struct, frozen=True):
     """The copies of one call. stop: set when the call ends early."""
 
     source: Store

@@ -12,8 +12,9 @@ import threading
 import uuid
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import IO, Any
+
+from msgspec import Struct, field
 
 from marin.errors import CorruptOutput, StoreError
 from marin.store.files import transfer
@@ -27,8 +28,7 @@ from marin.store.objects.clients import REMOTE
 from marin.store.objects.stored import Stored
 
 
-@dataclass
-class CopyProgress:
+class CopyProgress(Struct):
     """Counts of bytes and files. copied: from the source. resumed: left there by an interrupted copy.
 
     moved: called with bytes as they arrive.

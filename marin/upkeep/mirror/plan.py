@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from graphlib import TopologicalSorter
+
+from msgspec import Struct
 
 from marin.errors import BadField, CorruptOutput, CorruptRecord, IdentityConflict, Revoked
 from marin.store.files.verify import Check
@@ -17,8 +18,7 @@ from marin.store.store import Store
 from marin.store.trust import TrustChecker
 
 
-@dataclass
-class Mirroring:
+class Mirroring(Struct):
     """A plan for copying outputs.
 
     todo: outputs to copy, inputs first. there: outputs that the target already holds. ancestors: records of outputs

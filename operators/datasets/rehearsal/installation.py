@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import os
 import platform
@@ -69,7 +70,6 @@ def library_root() -> Path:
 def standard_library() -> list[Module]:
     """Return every module with Python source, by name. Walks the tree without reading a file (about 10 ms).
 
-
     Raises MissingDependency for a Python whose library is not files (zipped or frozen).
     """
     root = library_root()
@@ -95,8 +95,12 @@ def _modules(folder: Path, prefix: str) -> Iterator[Module]:
                 yield Module(name, relative, entry.stat().st_size)
 
 
+@functools.cache
 def library_digest() -> str:
-    """Return Python's version and a digest of every module's name and size, on which the documents depend."""
+    """Return Python's version and a digest of every module's name and size, on which the documents depend.
+
+    The library is read once in each process: 14 datasets ask for it, and a process keeps the library it began with.
+    """
     modules = standard_library()
     listing = "\n".join(f"{module.relative} {module.size}" for module in modules)
     return f"{_version()}, {len(modules)} modules, {xxhash.xxh3_64_hexdigest(listing.encode())}"
