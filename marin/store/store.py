@@ -11,7 +11,7 @@ from marin.errors import BadPrefix, CorruptOutput, CorruptRecord
 from marin.store.earlier import earlier_record
 from marin.store.ends import How, parse_end, read_ends
 from marin.store.files.directory import Directory
-from marin.store.files.manifest import FileEntry, manifest_in, parse_manifest, root_digest
+from marin.store.files.manifest import FileEntry, parse_manifest, root_digest
 from marin.store.files.verify import EVERY_BYTE, Check, Checked, Examined, examine
 from marin.store.layout import (
     ACCEPTED,
@@ -105,7 +105,7 @@ class Store:
     def _manifest(self, record: Record, content: bytes | None) -> list[FileEntry]:
         """Return the manifest from the content of the record's file in the output's directory."""
         where = f"{self.prefix}/{record.attempt}/{RECORD}"
-        entries = manifest_in(content, where) if content else None
+        entries = parse_manifest(content, where) if content else None
         if entries is None and content and (before := self.objects.read(f"{record.attempt}/{MANIFEST}")):
             where = f"{self.prefix}/{record.attempt}/{MANIFEST}"
             entries = parse_manifest(before, where)

@@ -26,7 +26,7 @@ from msgspec.structs import replace
 from marin.errors import CorruptOutput, StoreError, StoreFull
 from marin.store.files import transfer
 from marin.store.files.checksums import SOURCES, cache_folder
-from marin.store.files.manifest import FileEntry, content_digest, manifest_in, parse_manifest
+from marin.store.files.manifest import FileEntry, content_digest, parse_manifest
 from marin.store.files.staging import fetch
 from marin.store.files.walk import FileStamp, file_stamps
 from marin.store.layout import MANIFEST, RECORD
@@ -66,14 +66,14 @@ def _manifest(url: str) -> tuple[str, list[FileEntry]]:
     root = url
     while root.count("/") > SHALLOWEST:
         try:
-            listed = manifest_in(transfer.read(f"{root}/{RECORD}"), f"{root}/{RECORD}")
+            listed = parse_manifest(transfer.read(f"{root}/{RECORD}"), f"{root}/{RECORD}")
             if listed is None:  # of a store of before
                 listed = parse_manifest(transfer.read(f"{root}/{MANIFEST}"), f"{root}/{MANIFEST}")
         except FileNotFoundError:
             root = root.rsplit("/", 1)[0]
             continue
         below = url[len(root) + 1 :] + "/" if url != root else ""
-        inside = [entry for entry in listed if entry.path.startswith(below)]
+        inside = [entry for entry in listed or () if entry.path.startswith(below)]
         return root, [replace(entry, path=entry.path.removeprefix(below)) for entry in inside]
     raise StoreError(
         f"{url} has no local path: it is neither a committed output nor the output of a running step. "

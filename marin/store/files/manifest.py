@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 from msgspec.structs import asdict
@@ -54,25 +54,15 @@ def with_manifest(record: bytes, entries: Iterable[FileEntry]) -> bytes:
     return record[:-1] + (',\n"manifest": [\n' + ",\n".join(map(json.dumps, described)) + "\n]}").encode()
 
 
-def manifest_in(content: bytes, where: str) -> list[FileEntry] | None:
+def parse_manifest(content: bytes, where: str) -> list[FileEntry] | None:
     """Return the manifest in the file of an output's record; None if that has none, as in a store of before.
 
-    Raises CorruptRecord as ``parse_manifest`` does.
+    The manifest's own file, in a store of before, is a list. Raises CorruptRecord if the manifest is malformed, or if a
+    path leaves the output's directory.
     """
-    return _parsed(lambda: _Listed.parse(content).manifest, where)
-
-
-def parse_manifest(content: bytes, where: str) -> list[FileEntry]:
-    """Parse the manifest's own file, in a store of before.
-
-    Raises CorruptRecord if the manifest is malformed, or if a path leaves the output's directory.
-    """
-    return _parsed(lambda: FileEntry.parse_list(content), where)
-
-
-def _parsed[T: list[FileEntry] | None](parse: Callable[[], T], where: str) -> T:
     try:
-        entries = parse()
+        is_list = content.lstrip().startswith(b"[")
+        entries = FileEntry.parse_list(content) if is_list else _Listed.parse(content).manifest
     except BadDocument as error:
         raise CorruptRecord(f"{where} is not a readable manifest; `--rebuild` the step, or restore the file") from error
     for entry in entries or ():
