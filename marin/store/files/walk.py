@@ -46,14 +46,10 @@ def file_stamps(folder: str) -> dict[str, FileStamp]:
 def output_stamps(folder: str) -> dict[str, FileStamp]:
     """Return the stamp of every file of a new output. Raises NotAFile for an entry that an output cannot hold."""
     stamps: dict[str, FileStamp] = {}
-    try:
-        for name, entry in entries_below(folder):
-            if why := _refusal(entry):
-                raise NotAFile(f"{folder}/{name} is {why}")
-            stamps[name] = _stamp(entry)
-    except FileNotFoundError as error:
-        if error.filename != folder:
-            raise
+    for name, entry in entries_below(folder):
+        if why := _refusal(entry):
+            raise NotAFile(f"{folder}/{name} is {why}")
+        stamps[name] = _stamp(entry)
     return stamps
 
 
@@ -62,6 +58,8 @@ def folder_stamp(folder: str) -> str:
     try:
         found = [(name, _status(entry)) for name, entry in entries_below(folder)]
     except FileNotFoundError:
+        return ""
+    if not found and not os.path.isdir(folder):
         return ""
     return stamps_digest((name, status.st_size, status.st_mtime_ns) for name, status in found)
 
@@ -83,12 +81,7 @@ def files_below(root: str) -> list[tuple[str, os.DirEntry[str]]]:
 
     ``not_files`` finds entries of other kinds. Raises OSError for a folder that cannot be listed.
     """
-    try:
-        return [(name, entry) for name, entry in entries_below(root) if _is_file(entry)]
-    except FileNotFoundError as error:
-        if error.filename != root:
-            raise
-        return []
+    return [(name, entry) for name, entry in entries_below(root) if _is_file(entry)]
 
 
 def _is_file(entry: os.DirEntry[str]) -> bool:
@@ -119,13 +112,9 @@ def not_files(url: str, links: Collection[str] = ()) -> Iterator[tuple[str, str]
     """
     if "://" in url:
         return
-    try:
-        for name, entry in entries_below(url):
-            if (why := _refusal(entry)) and not (name in links and _is_file(entry)):
-                yield name, why
-    except FileNotFoundError as error:
-        if error.filename != url:
-            raise
+    for name, entry in entries_below(url):
+        if (why := _refusal(entry)) and not (name in links and _is_file(entry)):
+            yield name, why
 
 
 def _refusal(entry: os.DirEntry[str]) -> str:
@@ -138,8 +127,14 @@ def _refusal(entry: os.DirEntry[str]) -> str:
 
 
 def entries_below(folder: str, below: str = "") -> Iterator[tuple[str, os.DirEntry[str]]]:
-    """Yield every entry below that is not a folder, without the store's own."""
-    with os.scandir(folder) as entries:
+    """Yield every entry below that is not a folder, without the store's own. A missing folder is empty."""
+    try:
+        entries = os.scandir(folder)
+    except FileNotFoundError:
+        if below:  # deleted meanwhile
+            raise
+        return
+    with entries:
         for entry in entries:
             if not entry.is_dir(follow_symlinks=False):
                 yield f"{below}{entry.name}", entry
