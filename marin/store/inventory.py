@@ -70,7 +70,8 @@ class Inventory:
         found, unreadable, known = list[Record](), list[str](), set(self.damage.values())
         for name, content in self.store.objects.read_many(names).items():
             try:
-                end = self._parsed(name, content)
+                parse = parse_record if name.startswith(SUPERSEDED) else parse_end
+                end = parse(content, f"{self.store.prefix}/{name}")
             except CorruptRecord as error:
                 unreadable += [str(error)] if str(error) not in known else []
             else:
@@ -95,7 +96,7 @@ class Inventory:
             for name, content in self.store.packs.read(names):
                 identity = names[name]
                 try:
-                    end = self._parsed(name, content)
+                    end = parse_end(content, f"{self.store.prefix}/{name}")
                 except CorruptRecord as error:
                     self.damage[identity] = str(error)
                     continue
@@ -108,12 +109,6 @@ class Inventory:
             told = (self.records, self.collected, self.damage)
             left = {each: numbers for each, numbers in left.items() if numbers and not any(each in it for it in told)}
         self.ends = {identity: end for identity, end in self.ends.items() if identity not in self.records}
-
-    def _parsed(self, name: str, content: bytes) -> Record | End | None:
-        where = f"{self.store.prefix}/{name}"
-        if name.startswith(SUPERSEDED):
-            return parse_record(content, where)
-        return parse_end(content, where)
 
     def _read_earlier(self) -> None:
         """Read the records of a store of before."""

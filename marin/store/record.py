@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import sys
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -229,15 +230,14 @@ class SharedParts:
     """Lets many records hold equal parts once. A plan of 100,000 steps then needs half of the memory for them."""
 
     def __init__(self) -> None:
-        self._texts: dict[str, str] = {}
         self._last: Record | None = None
 
     def of(self, record: Record) -> Record:
         """Return the record, with parts of those before. It stays equal to what it was."""
-        self._texts_of(record, "identity", "op", "kind", "code", "root")
-        self._texts_of(record.provenance, "who", "host", "experiment", "git", "scale")
+        self._intern(record, "identity", "op", "kind", "code", "root")
+        self._intern(record.provenance, "who", "host", "experiment", "git", "scale")
         for read in record.inputs:
-            self._texts_of(read, "name", "identity", "root")
+            self._intern(read, "name", "identity", "root")
         if self._last is not None:
             self._like_last(self._last, record, "facts", "outside", "packages", "mirrored", "observed")
             self._like_last(self._last.provenance, record.provenance, "changes", "notes")
@@ -250,11 +250,10 @@ class SharedParts:
             if (known := getattr(last, name)) == getattr(part, name):
                 force_setattr(part, name, known)
 
-    def _texts_of(self, part: Document, *names: str) -> None:
-        known = self._texts.setdefault
+    @staticmethod
+    def _intern(part: Document, *names: str) -> None:
         for name in names:
-            text = getattr(part, name)
-            force_setattr(part, name, known(text, text))
+            force_setattr(part, name, sys.intern(getattr(part, name)))
 
 
 def parse_failure(content: bytes, where: str) -> Failure:

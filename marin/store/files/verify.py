@@ -54,11 +54,6 @@ def file_entry(directory: Directory, path: str, pass_on: Callable[[bytes], objec
     return FileEntry(path=path, size=size, sha256=hasher.hexdigest())
 
 
-def manifest_of(directory: Directory) -> list[FileEntry]:
-    """Return one entry for each file of an output, sorted by path. See ``manifest_and_stamps``."""
-    return manifest_and_stamps(directory)[0]
-
-
 def manifest_and_stamps(directory: Directory) -> tuple[list[FileEntry], dict[str, FileStamp]]:
     """Return one entry for each file of an output, sorted by path, and the files' stamps from before they were read.
 

@@ -20,7 +20,7 @@ from marin.errors import CorruptOutput, StoreError
 from marin.store.files import transfer
 from marin.store.files.directory import Directory
 from marin.store.files.manifest import FileEntry
-from marin.store.files.verify import file_entry, manifest_of
+from marin.store.files.verify import file_entry, manifest_and_stamps
 from marin.store.files.walk import must_hold_files
 from marin.store.files.written import Written, forget, note
 from marin.store.layout import PARTIAL
@@ -64,7 +64,7 @@ def copy_files(
     must_hold_files(source.url, links={entry.path for entry in entries})
     try:
         transfer.side_by_side(_Copier(source, target, progress, go_on).bring, entries)
-        found = manifest_of(target)
+        found, _ = manifest_and_stamps(target)
     finally:
         forget(target.url)
     if target.is_local:
@@ -86,7 +86,7 @@ class _Copier:
         if here is None:
             self._stream(entry)
         else:
-            # Let manifest_of trust the file, unless it changes, so that it need not be read.
+            # Let manifest_and_stamps trust the file, unless it changes, so that it need not be read.
             note(f"{self.target.url}/{entry.path}", Written(size=here.size, sha256=entry.sha256, md5="", stored=here))
             self.progress.moved(entry.size)
         self.progress.add(entry.size, resumed=there is not None)
