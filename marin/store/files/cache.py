@@ -126,7 +126,6 @@ def _sha256(path: Path) -> str:
 
 def _make_room(wanted: int) -> None:
     folder = cache_folder()
-    folder.mkdir(parents=True, exist_ok=True)
     given = os.environ.get("MARIN_CACHE_GIB")
     bound = int(float(given) * 2**30) if given else shutil.disk_usage(folder).total // 2
     copies = [path for path in folder.iterdir() if path.is_dir() and path.name != SOURCES]

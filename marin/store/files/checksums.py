@@ -7,6 +7,7 @@ because a second change may leave the same time. The database is safe to delete;
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import os
 import sqlite3
@@ -15,25 +16,21 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from io import BufferedReader
 from pathlib import Path
-from typing import IO
 
 import xxhash
 
 logger = logging.getLogger(__name__)
-CHUNK = 1 << 20
 READERS = 8
 SOURCES = "sources"  # the folder of marin.fingerprint.source.cache, inside of cache_folder
 SETTLED_NS = 2_000_000_000  # coarser than the clock of any file system but FAT's
 TABLE = "CREATE TABLE IF NOT EXISTS digests (key TEXT PRIMARY KEY, digest TEXT NOT NULL) WITHOUT ROWID"
 
 
-def content_digest(handle: IO[bytes]) -> str:
+def content_digest(handle: BufferedReader) -> str:
     """Return the xxh3 digest of the bytes, 32 hex digits."""
-    digest = xxhash.xxh3_128()
-    while block := handle.read(CHUNK):
-        digest.update(block)
-    return digest.hexdigest()
+    return hashlib.file_digest(handle, xxhash.xxh3_128).hexdigest()
 
 
 def content_digests(paths: Sequence[str]) -> dict[str, str]:
@@ -91,11 +88,10 @@ def memory_folder() -> Path | None:
 
 
 def _remembered(keys: Sequence[str]) -> dict[str, str]:
-    def find(database: sqlite3.Connection) -> dict[str, str]:
-        rows = (database.execute("SELECT * FROM digests WHERE key = ?", (key,)).fetchone() for key in keys)
-        return {str(row[0]): str(row[1]) for row in rows if row is not None}
-
-    return _from_database(find) or {}
+    rows = _from_database(
+        lambda database: [database.execute("SELECT * FROM digests WHERE key = ?", (key,)).fetchone() for key in keys]
+    )
+    return {str(row[0]): str(row[1]) for row in rows or () if row is not None}
 
 
 def _remember(digests: dict[str, str]) -> None:
