@@ -73,14 +73,12 @@ class Taint:
 
     def judge(self, outputs: Iterable[Output]) -> None:
         """Judge outputs, also ones added to the lineage since. Outputs nearest to a revoked one come first."""
-        level = [seed for output in outputs if output not in self.found and (seed := self._seed(output)) is not None]
-        while level:
-            later: dict[Output, Distrust] = {}
-            for bad in level:
+        queue = [seed for output in outputs if output not in self.found and (seed := self._seed(output)) is not None]
+        for bad in queue:  # which grows meanwhile
+            if bad.output not in self.found:
                 self.found[bad.output] = bad
-                for reader in self.lineage.used_by(bad.output):
-                    later.setdefault(reader, bad.reaches(reader))
-            level = [bad for output, bad in later.items() if output not in self.found]
+                readers = self.lineage.used_by(bad.output)
+                queue += [bad.reaches(reader) for reader in readers if reader not in self.found]
 
     def _seed(self, output: Output) -> Distrust | None:
         record = self.lineage.records.get(output)
