@@ -70,13 +70,13 @@ class Directory:
             with _opened(f"{self.url}/{name}", mode, encoding) as handle:
                 yield handle
         elif "r" in mode:
-            from marin.store.files.streams import reader
+            from marin.store.files.transfer import reader
 
             here = self._staged(name)
             with here.open(mode, encoding=encoding) if here else reader(f"{self.url}/{name}", mode) as handle:
                 yield handle
         else:
-            from marin.store.files.streams import writer
+            from marin.store.files.transfer import writer
 
             with writer(f"{self.url}/{name}", mode) as handle:
                 yield handle

@@ -13,7 +13,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
-from marin.store.files import transfer, written
+from marin.store.files import transfer
 from marin.store.files.walk import OWN, must_hold_files
 
 _open: dict[str, Staging] = {}
@@ -67,7 +67,7 @@ class Staging:
         """Upload every staged file, and remove the folder."""
         if self._folder is not None:
             folder = self._folder
-            transfer.side_by_side(lambda name: written.upload(folder / name, f"{self.url}/{name}"), self.names())
+            transfer.side_by_side(lambda name: transfer.upload(folder / name, f"{self.url}/{name}"), self.names())
             self.remove()
 
     def remove(self) -> None:

@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 import threading
 from collections.abc import Mapping
-from pathlib import Path
 
 from msgspec import Struct
 
-from marin.store.files import transfer
-from marin.store.objects.clients import send
 from marin.store.objects.stored import Stored
-
-SMALL = 16 << 20  # bytes; a smaller file is sent in one call, and the store's checksum is the md5 of its bytes
 
 
 class Written(Struct, frozen=True):
@@ -36,21 +30,6 @@ class Written(Struct, frozen=True):
 
 _written: dict[str, Written] = {}
 _lock = threading.Lock()
-
-
-def upload(path: Path, url: str) -> None:
-    """Send a file of this machine to an object store, and note its hashes."""
-    with path.open("rb") as handle:
-        sha256 = hashlib.file_digest(handle, "sha256").hexdigest()
-        handle.seek(0)
-        md5 = hashlib.file_digest(handle, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
-    stored, size = None, path.stat().st_size
-    if size < SMALL:
-        send(url, path.read_bytes())
-    else:
-        transfer.upload(path, url)
-        stored = transfer.info(url)
-    note(url, Written(size=size, sha256=sha256, md5=md5, stored=stored))
 
 
 def note(url: str, sent: Written) -> None:
