@@ -122,11 +122,11 @@ class StepContext:
         if self.out.is_local:
             return self._mapper(work, items, told)
         from marin.executor.shards import Shipped
-        from marin.store.files.written import note_all
+        from marin.store.files.written import note
 
         found = self._mapper(Shipped(work=work, out=self.out.url), items, told)
         for _, files in found:
-            note_all(files)
+            note(files)
         return [result for result, _ in found]
 
     def write_shards[T, R](

@@ -126,7 +126,7 @@ class Shards:
             # The store has copied the files, so their digests hold for the copies.
             for url, sent in made.hashes.items():
                 known = Written(size=sent.size, sha256=sent.sha256, md5=sent.md5)
-                written.note(out.url + url.removeprefix(folder.url), known)
+                written.note({out.url + url.removeprefix(folder.url): known})
 
         side_by_side(move, self._made)
         return [self._made[at].result for at in range(len(self._made))]

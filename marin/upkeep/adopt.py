@@ -27,8 +27,7 @@ from marin.steps.value import execution
 from marin.store.ends import LOOK_SECONDS, Watch
 from marin.store.files.directory import Directory
 from marin.store.files.manifest import FileEntry, content_digest, root_digest
-from marin.store.files.staging import fetch
-from marin.store.files.transfer import side_by_side, walk
+from marin.store.files.transfer import fetch, side_by_side, walk
 from marin.store.files.verify import Check, file_entry
 from marin.store.files.walk import not_files
 from marin.store.inventory import read_inventory

@@ -27,7 +27,6 @@ from marin.errors import CorruptOutput, StoreError, StoreFull
 from marin.store.files import transfer
 from marin.store.files.checksums import SOURCES, cache_folder
 from marin.store.files.manifest import FileEntry, content_digest, parse_manifest
-from marin.store.files.staging import fetch
 from marin.store.files.walk import FileStamp, file_stamps
 from marin.store.layout import MANIFEST, RECORD
 
@@ -101,7 +100,7 @@ def _complete(folder: Path, wanted: list[FileEntry]) -> bool:
 def _download(url: str, root: str, wanted: list[FileEntry], folder: Path) -> None:
     partial = folder.with_name(f"{folder.name}.{uuid.uuid4().hex[:8]}.partial")
     try:
-        fetch(url, [entry.path for entry in wanted], partial)
+        transfer.fetch(url, [entry.path for entry in wanted], partial)
         partial.mkdir(parents=True, exist_ok=True)
         for entry in wanted:
             found = _sha256(partial / entry.path)

@@ -39,7 +39,8 @@ class Staging:
                 folder = Path(tempfile.mkdtemp(prefix="marin-staged-"))
                 try:
                     if self.filled:
-                        fetch(self.url, [name for name in transfer.walk(self.url) if not name.startswith(OWN)], folder)
+                        names = [name for name in transfer.walk(self.url) if not name.startswith(OWN)]
+                        transfer.fetch(self.url, names, folder)
                 except BaseException:
                     shutil.rmtree(folder, ignore_errors=True)
                     raise
@@ -102,14 +103,3 @@ def standing_in(url: str) -> tuple[Staging, str] | None:
             if url == root or url.startswith(f"{root}/"):
                 return staged_here, url[len(root) + 1 :]
     return None
-
-
-def fetch(url: str, names: list[str], folder: Path) -> None:
-    """Download files into a folder."""
-
-    def one(name: str) -> None:
-        target = folder / name
-        target.parent.mkdir(parents=True, exist_ok=True)
-        transfer.download(f"{url}/{name}", target)
-
-    transfer.side_by_side(one, names)

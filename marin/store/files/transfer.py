@@ -88,13 +88,19 @@ def upload(path: Path, url: str) -> None:
         with asking(url, "write") as (files, target):
             files.put_file(str(path), target)
         stored = info(url)
-    written.note(url, written.Written(size=size, sha256=sha256, md5=md5, stored=stored))
+    written.note({url: written.Written(size=size, sha256=sha256, md5=md5, stored=stored)})
 
 
-def download(url: str, path: Path) -> None:
-    """Download a file. Raises FileNotFoundError."""
-    with asking(url, "read", may_be_absent=True) as (files, source):
-        files.get_file(source, str(path))
+def fetch(url: str, names: Iterable[str], folder: Path) -> None:
+    """Download files into a folder. Raises FileNotFoundError."""
+
+    def one(name: str) -> None:
+        target = folder / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with asking(f"{url}/{name}", "read", may_be_absent=True) as (files, path):
+            files.get_file(path, str(target))
+
+    side_by_side(one, names)
 
 
 def reader(url: str, mode: str) -> IO[Any]:

@@ -32,13 +32,8 @@ _written: dict[str, Written] = {}
 _lock = threading.Lock()
 
 
-def note(url: str, sent: Written) -> None:
-    with _lock:
-        _written[url] = sent
-
-
-def note_all(found: Mapping[str, Written]) -> None:
-    """Add the files that another process of the same attempt wrote."""
+def note(found: Mapping[str, Written]) -> None:
+    """Add files, by URL, that this process or another one of the same attempt wrote."""
     with _lock:
         _written.update(found)
 

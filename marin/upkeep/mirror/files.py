@@ -87,7 +87,8 @@ class _Copier:
             self._stream(entry)
         else:
             # Let manifest_and_stamps trust the file, unless it changes, so that it need not be read.
-            note(f"{self.target.url}/{entry.path}", Written(size=here.size, sha256=entry.sha256, md5="", stored=here))
+            known = Written(size=here.size, sha256=entry.sha256, md5="", stored=here)
+            note({f"{self.target.url}/{entry.path}": known})
             self.progress.moved(entry.size)
         self.progress.add(entry.size, resumed=there is not None)
 
